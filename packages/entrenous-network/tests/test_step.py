@@ -1,0 +1,96 @@
+"""Devices hold a model to what rounds can have made of it, whatever their server signs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from entrenous_network.operate.founding import FoundedFederation
+from entrenous_network.operate.going_back import go_back
+from entrenous_network.server.server_folder import ServerFolder, standing
+from federation_links import by_lot, nodes_of, offering, ratings, server_sha256, simulated, trained
+from lying_sums import SubtractingServer
+
+from entrenous.core.errors import InputError
+
+STEP = 0.05  # of a row; its four numbers move by half of it each
+ROUNDS = 6
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+
+def founded(folder: Path, **terms: Any) -> FoundedFederation:
+    return by_lot(folder, rounds=ROUNDS, answers=ROUNDS, protect={"step": STEP}, **terms)
+
+
+@pytest.fixture
+def lying(tmp_path: Path) -> Iterator[SubtractingServer]:
+    held = SubtractingServer(founded(tmp_path / "f", people=6))
+    offering(held.nodes)
+    yield held
+    held.close()
+
+
+def refused(lying: SubtractingServer, why: str) -> bool:
+    """Whether all nodes, and some, gave one reason."""
+    said = [text for name, text in lying.said.items() if name != "server"]
+    assert len(said) == 12, lying.said
+    return all(why in text for text in said)
+
+
+def test_a_first_model_that_does_not_follow_from_the_terms_is_refused(
+    lying: SubtractingServer,
+) -> None:
+    names = list(lying.nodes)[:12]
+    assert lying.sum_of(0, names, model=0.001) is None
+    assert refused(lying, "wrong-model\na row moved by 0.002 since round 0")
+    assert lying.sum_of(1, names) is not None
+
+
+def test_a_model_that_moved_further_than_its_rounds_allow_is_refused(
+    lying: SubtractingServer,
+) -> None:
+    """The signed word of a server for a designed model is no sum of anybody."""
+    names = list(lying.nodes)[:12]
+    assert lying.sum_of(1, names, model=STEP / 2) is not None
+    # One round later, and two steps away.
+    assert lying.sum_of(2, names, model=1.6 * STEP) is None
+    assert refused(lying, "since round 1; at most 0.05")
+    assert lying.sum_of(3, names, model=1.4 * STEP) is not None
+    # The same person, after a restart.
+    lying.restart(names[0])
+    offering(lying.nodes)
+    assert lying.sum_of(4, names, model=0.0) is None
+
+
+def test_numbers_of_rounds_end_with_the_terms(lying: SubtractingServer) -> None:
+    """Who could leave out a hundred rounds could show any model."""
+    names = list(lying.nodes)[:12]
+    assert lying.made.terms.last_number == ROUNDS + 1
+    assert lying.sum_of(100, names, model=50 * STEP) is None
+    assert refused(lying, "future-round")
+
+
+def test_a_federation_moves_by_steps_as_its_simulation_does(tmp_path: Path) -> None:
+    made = founded(tmp_path / "f", draws="public", people=6)
+    assert trained(made) == server_sha256(simulated(made, ratings(40)))
+
+
+def test_a_model_that_was_trained_elsewhere_is_no_first_model(tmp_path: Path) -> None:
+    before = founded(tmp_path / "before", people=6)
+    trained(before)
+    with pytest.raises(InputError, match="--protect step=0"):
+        founded(tmp_path / "after", people=6, from_model=str(before.server))
+
+
+def test_a_server_that_goes_back_leaves_as_many_numbers_out(tmp_path: Path) -> None:
+    made = founded(tmp_path / "f", people=6)
+    trained(made)
+    with pytest.raises(InputError, match="the terms allow 7"):
+        go_back(made.server, 2)
+    assert nodes_of(made)
+    with closing(ServerFolder(made.server)) as held:
+        assert standing(held, made.terms.make()).round == ROUNDS
