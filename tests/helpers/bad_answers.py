@@ -21,6 +21,7 @@ from entrenous_network.server.intake import Open, RoundIntake
 from entrenous_network.server.journal import Journal, read
 from entrenous_network.server.server_folder import ServerFolder
 from entrenous_network.wire import tensors
+from entrenous_network.wire.statement import statement
 from federation_links import federation, server_of
 from safetensors.numpy import load
 
@@ -119,7 +120,7 @@ def built(said: dict[str, Any], body: bytes, signer: Any, **head: Any) -> bytes:
     }
     packed = msgspec.msgpack.encode(whole)
     start = frames.START.pack(frames.MAGIC, frames.VERSION, len(packed))
-    return start + packed + signer.sign(frames.DOMAIN + packed) + body
+    return start + packed + signer.sign(statement(packed)) + body
 
 
 class Taken:

@@ -16,6 +16,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from entrenous_network.frames import frames
 from entrenous_network.frames.frames import Frame
+from entrenous_network.wire.statement import statement
 
 from entrenous.core.types import Array
 
@@ -211,7 +212,7 @@ def signed(said: Mapping[str, Any], body: bytes, key: Ed25519PrivateKey, **head:
     return (
         frames.START.pack(frames.MAGIC, frames.VERSION, len(packed))
         + packed
-        + key.sign(frames.DOMAIN + packed)
+        + key.sign(statement(packed))
         + body
     )
 

@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from entrenous_network.secure_sum import messages as m
 from entrenous_network.secure_sum.client import SecureSumClient
 from entrenous_network.secure_sum.primitives import identity_of
 from entrenous_network.secure_sum.server import SecureSumServer
@@ -65,7 +64,7 @@ def advertised(
     parties: Mapping[str, SecureSumClient], server: SecureSumServer, gone: Collection[str] = ()
 ) -> dict[str, SecureSumClient]:
     for client in left(parties, gone).values():
-        assert server.add(m.ADVERT, client.advertise())
+        assert server.add(client.advertise())
     return left(parties, gone)
 
 
@@ -74,7 +73,7 @@ def shared(
 ) -> dict[str, SecureSumClient]:
     roster = server.roster()
     for client in left(parties, gone).values():
-        server.add(m.SHARES, client.share(roster))
+        server.add(client.share(roster))
     return left(parties, gone)
 
 
@@ -85,7 +84,7 @@ def masked(
     gone: Collection[str] = (),
 ) -> dict[str, SecureSumClient]:
     for each, client in left(parties, gone).items():
-        server.add(m.MASKED, client.mask(server.inbox(each), values[each], ALL))
+        server.add(client.mask(server.inbox(each), values[each], ALL))
     return left(parties, gone)
 
 
@@ -93,7 +92,7 @@ def consented(
     parties: Mapping[str, SecureSumClient], server: SecureSumServer, gone: Collection[str] = ()
 ) -> dict[str, SecureSumClient]:
     for each, client in left(parties, gone).items():
-        server.add(m.CONSENT, client.consent(server.survivors(each)))
+        server.add(client.consent(server.survivors(each)))
     return left(parties, gone)
 
 
@@ -102,7 +101,7 @@ def unmasked(
 ) -> dict[str, SecureSumClient]:
     consents = server.consents()
     for client in left(parties, gone).values():
-        server.add(m.UNMASKING, client.unmask(consents))
+        server.add(client.unmask(consents))
     return left(parties, gone)
 
 

@@ -21,7 +21,7 @@ import { KINDS, MaskedSide } from "./masked.mjs";
 import { MODELS, best, settingsOf, unknownSetting } from "./models.mjs";
 import * as p from "./protocol.mjs";
 
-export const FORMAT = 6;
+export const FORMAT = 7;
 const LISTED = 10; // items of a list in which a new row is a hit
 const TESTS = 3; // numbers of tests of new rows
 const NO_TESTS = [0, 0, 0]; // rows, hits, sum of 1 / rank
@@ -270,7 +270,7 @@ export class Device {
     this.schema = this.model.receives(this.settings);
     this.length = this.model.length(this.settings) + (this.terms.accuracy ? TESTS : 0);
     // Parties of a sum sign the list, so that those with different ones make no sum.
-    this.listed = grown ? `${this.run} ${await digestOf(items)}` : this.run;
+    this.listed = grown ? await digestOf(items) : this.terms.items_sha256;
   }
 
   async keep(changes) {

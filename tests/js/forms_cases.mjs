@@ -7,10 +7,10 @@ import { readFileSync } from "node:fs";
 
 import { SENT } from "./lots.mjs";
 import { WORDS, packed } from "./masked.mjs";
-import { ADVERTISED, ENVELOPE, FROM_SERVER } from "./masks.mjs";
+import { ADVERTISED, FROM_SERVER } from "./masks.mjs";
 import * as p from "./protocol.mjs";
 
-const KINDS = { ...FROM_SERVER, signed: ENVELOPE, advert: ADVERTISED, words: WORDS, members: SENT };
+const KINDS = { ...FROM_SERVER, advert: ADVERTISED, words: WORDS, members: SENT };
 
 const taken = (make) => {
   try {

@@ -4,27 +4,25 @@
 import * as lots from "./lots.mjs";
 import { cohortOf, longer, nextUser, offers, old, timesWithNow } from "./lots.mjs";
 import * as f from "./forms.mjs";
-import { Party, SIGNATURE, SumRefused, floorsOf } from "./masks.mjs";
+import { Party, SIGNATURE, STAGES, SumRefused, floorsOf } from "./masks.mjs";
 import { sampler, seeded } from "./noise.mjs";
 import * as p from "./protocol.mjs";
 
-const STAGES = ["advert", "share", "mask", "consent", "unmask"];
 const NO_TESTS = [0, 0, 0];
 // Where a sum has words of 32 bits: how far from 0 a number of a message is at most, and how many
 // people's then fit.
 const NARROW = [32, 16, 8, 4].map((bound) => [bound, 32768 / bound - 1]);
-const FRAME = p.bytesOf("entrenous frame 1\n");
 // What nodes have signed of the model that came to them: heads of frames, with their signatures.
 export const WORDS = f.list(f.row(f.bytes(0, 4096), SIGNATURE), 4096);
 export const KINDS = new Set([...STAGES, "agreed", "members"]);
 
 // The terms of a sum, as every party computes them.
-function sumTerms({ terms, listed, length }, { round, attempt, model }) {
+function sumTerms({ terms, run, listed, length }, { round, attempt, model }) {
   const { people, parties, noise = 0, lost = 0, bits = 64 } = terms.protection;
   // Shares of noise are made for the fewest people of a sum.
   const share = noise ? noise / Math.sqrt(people * (1 - lost)) : 0;
   return {
-    run: listed,
+    run,
     round,
     attempt,
     model,
@@ -32,6 +30,7 @@ function sumTerms({ terms, listed, length }, { round, attempt, model }) {
     bits,
     people: Math.max(people, parties),
     noise: share,
+    items: listed,
   };
 }
 
@@ -172,8 +171,7 @@ export class MaskedSide {
     const party = await this.of(head);
     if (this.answers.has(asked)) return this.answers.get(asked);
     try {
-      const said = await this.said(party, head, body);
-      const answer = await device.seal(head.kind, said, about);
+      const answer = await this.said(party, head, body);
       if (head.kind === "mask") await this.leave();
       this.answers.set(asked, answer);
       return answer;
@@ -334,7 +332,7 @@ export class MaskedSide {
       const head = p.headOf(said);
       const name = p.text(head.node);
       if (!(name in this.members)) throw this.lacks("a word about the model is of another one");
-      if (!(await p.verified(this.roll[name], signature, p.joined(FRAME, said))))
+      if (!(await p.verified(this.roll[name], signature, p.statement(said))))
         throw new p.Refused("bad-signature");
       if (head.kind !== "taken" || head.run !== device.run) throw new p.Refused("wrong-kind");
       if (head.round === offer.round && p.same(head.model, offer.digest)) same.add(name);

@@ -5,7 +5,8 @@ import * as f from "./forms.mjs";
 import * as p from "./protocol.mjs";
 
 const subtle = globalThis.crypto.subtle;
-const DOMAIN = "entrenous secure sum 6";
+const DOMAIN = "entrenous secure sum 7";
+export const STAGES = ["advert", "share", "mask", "consent", "unmask"];
 const [ADVERT, SHARES, MASKED, CONSENT, UNMASKING] = [0, 1, 2, 3, 4];
 const PRIME = 2n ** 256n + 297n;
 const SHARE = 33; // bytes of a share
@@ -15,13 +16,11 @@ const SET = f.bytes(1, MOST / 8); // of parties, as bits
 const BOX = f.bytes(94, 94);
 const HASH = f.bytes(32, 32);
 export const SIGNATURE = f.bytes(64, 64);
-// An envelope, and the messages that a device opens, by the name that each begins with.
-const NAME = f.text(1, 128);
-const SIGNED = [f.whole(0, UNMASKING), f.whole(), f.whole(), NAME, f.bytes(), SIGNATURE];
-export const ENVELOPE = f.row(f.one("signed"), ...SIGNED);
+// The messages that a device opens, by the name that each begins with.
+const SIGNED = f.row(f.text(1, 128), SIGNATURE, f.bytes(0, 256));
 export const ADVERTISED = f.row(HASH, HASH, HASH, HASH);
 export const FROM_SERVER = {
-  roster: f.row(f.one("roster"), f.list(ENVELOPE, MOST)),
+  roster: f.row(f.one("roster"), f.list(SIGNED, MOST)),
   inbox: f.row(f.one("inbox"), SET, f.list(BOX, MOST)),
   survivors: f.row(f.one("survivors"), SET, f.list(f.row(HASH, SIGNATURE), MOST)),
   consents: f.row(f.one("consents"), SET, f.bytes(0, 64 * MOST)),
@@ -189,7 +188,7 @@ export class Party {
     // Fresh in every attempt: shares of an attempt that failed open nothing of the next one.
     this.secrets = { boxes: random(32), masks: random(32), seed: random(32) };
     this.answers = []; // the question and the answer of each stage so far
-    this.views = [NOTHING];
+    this.views = []; // the hash of all that was seen by each stage
     this.consented = null;
   }
 
@@ -209,29 +208,23 @@ export class Party {
     return this.answers[stage][1];
   }
 
+  // A message as a frame, signed with the hash of all that was seen.
   async signed(stage, view, message) {
-    const statement = await this.statement(stage, this.name, view, await p.sha256(message));
-    const { round, attempt } = this.terms;
-    return p.encode([
-      "signed",
-      stage,
-      round,
-      attempt,
-      this.name,
-      message,
-      await p.sign(this.identity, statement),
-    ]);
+    const head = this.head(stage, this.name, view, message.length, await p.sha256(message));
+    return p.framed(this.identity, head, message);
   }
 
-  async statement(stage, name, view, hash) {
-    this.digest ??= await termsDigest(this.terms, this.roll, this.shops);
-    return p.encode([DOMAIN, this.digest, stage, name, view, hash]);
+  // The head of a party's frame. Everybody can build it anew: its signature is good for all.
+  head(stage, name, view, size, hash) {
+    const { run, round, attempt } = this.terms;
+    const node = p.bytesOf(name);
+    return p.encode({ kind: STAGES[stage], run, round, attempt, node, view, size, digest: hash });
   }
 
-  async check(stage, name, view, hash, signature) {
+  async check(stage, name, size, hash, signature) {
+    const statement = p.statement(this.head(stage, name, this.views[stage], size, hash));
     const genuine =
-      name in this.roll &&
-      (await p.verified(this.roll[name], signature, await this.statement(stage, name, view, hash)));
+      name in this.roll && (await p.verified(this.roll[name], signature, statement));
     demand(genuine, "signature", `'${name}' did not sign this, or signed it about another list`);
   }
 
@@ -239,11 +232,9 @@ export class Party {
     return this.once(ADVERT, NOTHING, async () => {
       const { boxes, masks, seed } = this.secrets;
       const keys = [await p.publicOf("X25519", boxes), await p.publicOf("X25519", masks)];
-      return this.signed(
-        ADVERT,
-        NOTHING,
-        p.encode([this.terms.model, ...keys, await commitment(seed)]),
-      );
+      this.views[0] = await termsDigest(this.terms, this.roll, this.shops);
+      this.advert = p.encode([this.terms.model, ...keys, await commitment(seed)]);
+      return this.signed(ADVERT, this.views[0], this.advert);
     });
   }
 
@@ -275,7 +266,7 @@ export class Party {
 
   // The others, by their signed adverts: known, in order, for this attempt, with the same model.
   async meet([, roster]) {
-    const names = roster.map(([, , , , name]) => name);
+    const names = roster.map(([name]) => name);
     demand(
       names.every((name, at) => !at || names[at - 1] < name),
       "roster",
@@ -283,27 +274,21 @@ export class Party {
     );
     const me = names.indexOf(this.name);
     demand(
-      me >= 0 && p.same(p.encode(roster[me]), this.answers[ADVERT][1]),
+      me >= 0 && p.same(roster[me][2], this.advert),
       "roster",
       "this party's entry is missing or was changed",
     );
     const adverts = [];
     const seen = [];
-    for (const [, stage, round, attempt, name, message, signature] of roster) {
-      demand(stage === ADVERT, "stage", "no advert");
-      demand(
-        round === this.terms.round && attempt === this.terms.attempt,
-        "round",
-        "of another attempt",
-      );
-      await this.check(ADVERT, name, NOTHING, await p.sha256(message), signature);
+    for (const [name, signature, message] of roster) {
+      await this.check(ADVERT, name, message.length, await p.sha256(message), signature);
       const [model, boxes, masks, seed] = decoded(message, ADVERTISED);
       // A model made for one party alone would mark that party's numbers in the sum.
       demand(p.same(model, this.terms.model), "model", `'${name}' signed another model`);
       adverts.push({ boxes, masks, seed });
       seen.push(p.bytesOf(name), message);
     }
-    this.view = await digest(this.digest, seen);
+    this.view = await digest(this.views[0], seen);
     const graph = await graphOf(names, this.view, Object.keys(this.roll).length);
     Object.assign(this, { names, me, adverts, graph, around: graph.around(me) });
     this.enough([...names.keys()], null);
@@ -364,6 +349,7 @@ export class Party {
         else mask.forEach((word, at) => (words[at] -= word));
       }
       this.sharers = sharers;
+      this.size = words.byteLength;
       this.views[2] = await digest(this.view, [set]);
       return this.signed(MASKED, this.views[2], new Uint8Array(words.buffer));
     });
@@ -405,7 +391,7 @@ export class Party {
       // The server cannot count in a party whose vector it does not have.
       for (const [at, place] of near.entries()) {
         const [hash, signature] = uploads[at];
-        await this.check(MASKED, this.names[place], this.views[2], hash, signature);
+        await this.check(MASKED, this.names[place], this.size, hash, signature);
       }
       this.alive = alive;
       this.views[3] = await digest(this.views[2], [set]);
@@ -439,7 +425,7 @@ export class Party {
         await this.check(
           CONSENT,
           this.names[place],
-          this.views[3],
+          0,
           empty,
           signatures.slice(64 * at, 64 * at + 64),
         );
@@ -466,6 +452,7 @@ export async function termsDigest(terms, roll, shops = new Map()) {
     bits = 64,
     people,
     noise,
+    items = "",
   } = terms;
   const about = [
     run,
@@ -475,6 +462,7 @@ export async function termsDigest(terms, roll, shops = new Map()) {
     bits,
     people,
     new p.Float(noise),
+    items,
   ];
   const byName = ([a], [b]) => (a < b ? -1 : 1);
   const entries = [...Object.entries(roll).sort(byName), ...[...shops].sort(byName)];

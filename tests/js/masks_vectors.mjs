@@ -4,7 +4,7 @@
 import { deepStrictEqual as equal } from "node:assert";
 
 import { sampler } from "./noise.mjs";
-import { ENVELOPE, FROM_SERVER, Party, SumRefused } from "./masks.mjs";
+import { FROM_SERVER, Party, SumRefused } from "./masks.mjs";
 import { degreeOf, floorsOf, graphOf, maskOf, termsDigest } from "./masks.mjs";
 import * as p from "./protocol.mjs";
 
@@ -44,11 +44,11 @@ export async function checkSum(made) {
     if (!said.advert) continue;
     const party = await partyOf(known);
     equal(p.hex(await party.advertise()), said.advert);
-    equal(p.hex(await party.share(p.unhex(made.roster))), said.shares);
+    equal(p.hex(await party.share(p.unhex(made.roster))), said.share);
     if (name === made.gone) continue;
-    equal(p.hex(await party.mask(p.unhex(brought.inbox), numbers, ALL_FULL)), said.masked);
+    equal(p.hex(await party.mask(p.unhex(brought.inbox), numbers, ALL_FULL)), said.mask);
     equal(p.hex(await party.consent(p.unhex(brought.survivors))), said.consent);
-    equal(p.hex(await party.unmask(p.unhex(made.consents))), said.unmasking);
+    equal(p.hex(await party.unmask(p.unhex(made.consents))), said.unmask);
   }
   equal(sum.map(String), made.sum);
   return partyOf;
@@ -83,6 +83,29 @@ async function refused(step) {
   return "accepted";
 }
 
+const frameOf = (digits, party) => p.opened(p.unhex(digits), p.unhex(party.public));
+
+// Signatures of a party under heads that are not those of this message.
+async function elsewhere(made, party, at, stage, view, message) {
+  const { name, identity } = made.parties[at];
+  const hash = await p.sha256(message);
+  const size = message.length;
+  const of = (terms) => Object.assign(Object.create(party), { terms: { ...party.terms, ...terms } });
+  const good = party.head(stage, name, view, size, hash);
+  const heads = [
+    party.head((stage + 1) % 5, name, view, size, hash),
+    of({ run: "another" }).head(stage, name, view, size, hash),
+    of({ round: 9 }).head(stage, name, view, size, hash),
+    of({ attempt: 9 }).head(stage, name, view, size, hash),
+    party.head(stage, name, new Uint8Array(32), size, hash),
+    party.head(stage, name, view, size + 1, hash),
+    party.head(stage, name, view, size, new Uint8Array(32)),
+    p.joined(Uint8Array.of(0x89), good.subarray(1), p.encode("items"), p.encode(1)),
+  ];
+  const key = await p.signingKey(p.unhex(identity));
+  return Promise.all(heads.map((head) => p.sign(key, p.statement(head))));
+}
+
 async function checkLies(made, partyOf) {
   const known = made.parties.find(({ name }) => name !== made.gone);
   const numbers = BigInt64Array.from(known.vector, BigInt);
@@ -96,8 +119,8 @@ async function checkLies(made, partyOf) {
   };
   const rosters = {
     roster: changed((entries) => entries.reverse()),
-    signature: changed(forged(6, new Uint8Array(64))),
-    round: changed(forged(2, 9)),
+    signature: changed(forged(1, new Uint8Array(64))),
+    malformed: changed(forged(1, new Uint8Array(63))),
     floor: changed((entries) => entries.slice(0, 2)),
   };
   for (const [code, bytes] of Object.entries(rosters)) {
@@ -108,6 +131,8 @@ async function checkLies(made, partyOf) {
   const party = await partyOf(known);
   equal(await refused(party.share(p.unhex(made.roster))), "stage");
   await party.advertise();
+  for (const bytes of await elsewhere(made, party, 3, 0, party.views[0], roster[3][2]))
+    equal(await refused(party.share(changed(forged(1, bytes)))), "signature");
   await party.share(p.unhex(made.roster));
   equal(await refused(party.share(rosters.floor)), "stage");
   // A list without this party.
@@ -117,19 +142,31 @@ async function checkLies(made, partyOf) {
   // A box that was changed on its way costs the share in it, and nothing else.
   const changedBox = p.unhex(inbox);
   changedBox[100] ^= 1;
-  equal(p.hex(await party.mask(changedBox, numbers, ALL_FULL)), known.said.masked);
+  equal(p.hex(await party.mask(changedBox, numbers, ALL_FULL)), known.said.mask);
   // A survivor whose vector nobody signed.
   const [of, alive, uploads] = p.decode(p.unhex(survivors), FROM_SERVER.survivors);
   const unsigned = uploads.map(([digest]) => [digest, new Uint8Array(64)]);
   equal(await refused(party.consent(p.encode([of, alive, unsigned]))), "signature");
+  const { body: words } = await frameOf(made.parties[2].said.mask, made.parties[2]);
+  for (const bytes of await elsewhere(made, party, 2, 2, party.views[2], words)) {
+    const shown = [[uploads[0][0], bytes], uploads[1]];
+    equal(await refused(party.consent(p.encode([of, alive, shown]))), "signature");
+  }
   await party.consent(p.unhex(survivors));
   equal(await refused(party.consent(p.encode([of, alive, unsigned]))), "both");
-  const [name, , signatures] = p.decode(p.unhex(made.consents), FROM_SERVER.consents);
+  const [name, set, signatures] = p.decode(p.unhex(made.consents), FROM_SERVER.consents);
   const two = p.encode([name, Uint8Array.of(0b101), signatures.slice(0, 128)]);
   equal(await refused(party.unmask(two)), "quorum");
-  const sharesIn = (envelope) => p.decode(envelope, ENVELOPE)[5];
-  const shares = sharesIn(p.unhex(known.said.unmasking)).fill(0, 33, 66);
-  equal(sharesIn(await party.unmask(p.unhex(made.consents))), shares);
+  for (const bytes of await elsewhere(made, party, 0, 3, party.views[3], new Uint8Array())) {
+    const shown = p.encode([name, set, p.joined(bytes, signatures.subarray(64))]);
+    equal(await refused(party.unmask(shown)), "signature");
+  }
+  const { body: shares } = await frameOf(known.said.unmask, known);
+  const { body: revealed } = await p.opened(
+    await party.unmask(p.unhex(made.consents)),
+    p.unhex(known.public),
+  );
+  equal(revealed, shares.fill(0, 33, 66));
   equal(party.secrets, null);
 }
 

@@ -187,7 +187,8 @@ function parsed(bytes) {
 
 // ---- frames -------------------------------------------------------------------------------------
 
-const DOMAIN = bytesOf("entrenous frame 1\n");
+// What the sender of a frame signs.
+export const statement = (head) => joined(bytesOf("entrenous frame 1\n"), head);
 const START = 9; // bytes before the head
 const HEAD = 4096; // bytes of a head, at most
 const COUNT = f.maybe(f.whole());
@@ -195,7 +196,7 @@ const BYTES = f.maybe(f.bytes());
 export const FRAME_HEAD = f.exact({
   ...{ kind: f.text(), run: f.text(), node: f.bytes(1, 64) },
   ...{ round: COUNT, attempt: COUNT, items: COUNT, size: COUNT },
-  ...{ nonce: BYTES, model: BYTES, digest: BYTES },
+  ...{ nonce: BYTES, model: BYTES, digest: BYTES, view: BYTES },
   ...{ order: f.maybe(f.one("<")), about: f.maybe(f.map(f.whole())) },
 });
 
@@ -219,11 +220,16 @@ export async function seal(key, kind, body, fields) {
     size: body.length,
     digest: await sha256(body),
   });
+  return framed(key, head, body);
+}
+
+// The frame of a head and a body, signed.
+export async function framed(key, head, body) {
   const start = new DataView(new ArrayBuffer(START));
   start.setUint32(0, 0x454e5452); // ENTR
   start.setUint8(4, 1);
   start.setUint32(5, head.length, true);
-  const signature = await sign(key, joined(DOMAIN, head));
+  const signature = await sign(key, statement(head));
   return joined(new Uint8Array(start.buffer), head, signature, body);
 }
 
@@ -254,7 +260,7 @@ export async function opened(frame, sender) {
     throw new Refused(body.length < head.size ? "truncated" : "wrong-length");
   // The signature is over the head alone, and so over the body only by this digest.
   if (!same(await sha256(body), head.digest)) throw new Refused("wrong-digest");
-  if (!(await verified(sender, signature, joined(DOMAIN, said))))
+  if (!(await verified(sender, signature, statement(said))))
     throw new Refused("bad-signature");
   return { head, said, signature, body };
 }

@@ -24,6 +24,7 @@ from entrenous_network.agreement import tickets
 from entrenous_network.agreement.terms import FederationTerms
 from entrenous_network.frames import contribution, frames
 from entrenous_network.frames.request import announced, write_download
+from entrenous_network.frames.secure import frame_of
 from entrenous_network.links.admission import SCHEME
 from entrenous_network.secure_sum import client, messages, primitives, shamir
 from entrenous_network.secure_sum.client import SecureSumClient
@@ -393,7 +394,8 @@ def of_sum(names: Sequence[str], gone: str) -> dict[str, Any]:
     """Returns a secure sum in which party `gone` vanishes before its vector: the secrets that each
     party draws, every message, and the sum.
     """
-    terms = SumTerms(RUN, 2, 1, secret("model"), LENGTH, people=3, noise=0.25)
+    items = secret("items").hex()
+    terms = SumTerms(RUN, 2, 1, secret("model"), LENGTH, people=3, noise=0.25, items=items)
     # One bears the mark of a shop.
     shops = {names[0]: _public(identity("shop")).hex()}
     roll = Roll({name: _public(identity(name)) for name in names}, shops)
@@ -409,28 +411,28 @@ def of_sum(names: Sequence[str], gone: str) -> dict[str, Any]:
     said: dict[str, dict[str, str]] = {name: {} for name in names}
     brought: dict[str, dict[str, str]] = {name: {} for name in names}
 
-    def tell(stage: int, name: str, message: bytes) -> None:
-        said[name][messages.STAGES[stage]] = message.hex()
-        server.add(stage, message)
+    def tell(message: messages.Signed) -> None:
+        said[message.sender][messages.STAGES[message.stage]] = frame_of(message).hex()
+        server.add(message)
 
-    for name, party in parties.items():
-        tell(messages.ADVERT, name, party.advertise())
+    for party in parties.values():
+        tell(party.advertise())
     roster = server.roster()
     for name, party in parties.items():
         with drawing(sources[name]):
-            tell(messages.SHARES, name, party.share(roster))
+            tell(party.share(roster))
     for name in left:
         inbox = server.inbox(name)
         brought[name]["inbox"] = inbox.hex()
         masked = parties[name].mask(inbox, vectors[name], SumRows(0, 0))
-        tell(messages.MASKED, name, masked)
+        tell(masked)
     for name in left:
         survivors = server.survivors(name)
         brought[name]["survivors"] = survivors.hex()
-        tell(messages.CONSENT, name, parties[name].consent(survivors))
+        tell(parties[name].consent(survivors))
     consents = server.consents()
     for name in left:
-        tell(messages.UNMASKING, name, parties[name].unmask(consents))
+        tell(parties[name].unmask(consents))
     total = server.total()
     # The sum is the one of the vectors that were sent: otherwise the vectors prove nothing.
     assert np.array_equal(total, np.sum([vectors[name] for name in left], axis=0))
@@ -444,6 +446,7 @@ def of_sum(names: Sequence[str], gone: str) -> dict[str, Any]:
             "bits": terms.bits,
             "people": terms.people,
             "noise": terms.noise,
+            "items": terms.items,
         },
         "digest": terms.digest(roll).hex(),
         "shops": shops,

@@ -27,12 +27,11 @@ pytestmark = pytest.mark.skipif(NODE is None, reason="Node is absent")
 HASH = bytes(range(32))
 SIGNATURE = bytes(64)
 BOX = bytes(messages.BOX)
-SIGNED = ["signed", 0, 3, 1, "node-1", b"advert", SIGNATURE]
+SIGNED = ["node-1", SIGNATURE, b"advert"]
 # A good message of each kind that a device opens.
 GOOD: dict[str, Any] = {
-    "signed": SIGNED,
     "advert": [HASH, HASH, HASH, HASH],
-    "roster": ["roster", [SIGNED, [*SIGNED[:4], "node-2", *SIGNED[5:]]]],
+    "roster": ["roster", [SIGNED, ["node-2", *SIGNED[1:]]]],
     "inbox": ["inbox", b"\7", [BOX, BOX]],
     "survivors": ["survivors", b"\7", [[HASH, SIGNATURE]]],
     "consents": ["consents", b"\7", bytes(192)],
@@ -45,12 +44,12 @@ GOOD: dict[str, Any] = {
     "head": {
         **{"kind": "work", "run": "ab" * 16, "node": b"server", "round": 3, "attempt": 1},
         **{"nonce": bytes(16), "model": HASH, "items": 9, "order": "<", "about": {"users": 1}},
-        **{"size": 4, "digest": HASH},
+        **{"size": 4, "digest": HASH, "view": HASH},
     },
 }
 KINDS: dict[str, Any] = {
     "members": ListFields,
-    **{"signed": messages.Signed, "advert": messages.Advert, "consents": messages.Consents},
+    **{"advert": messages.Advert, "consents": messages.Consents},
     **{"roster": messages.Roster, "inbox": messages.Inbox, "survivors": messages.Survivors},
 }
 # Values in place of others: of each type, too short, too long, too small, and too large.

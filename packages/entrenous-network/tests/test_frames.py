@@ -21,6 +21,7 @@ from entrenous_network.frames.frames import (
     seal,
     signed_by,
 )
+from entrenous_network.wire.statement import statement
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 GOOD = seal(KEY, "update", b"twelve bytes", run="ab", node="node-1", round=3, about={"users": 2})
@@ -31,7 +32,7 @@ def framed(said: bytes, body: bytes = b"") -> bytes:
     return (
         frames.START.pack(frames.MAGIC, frames.VERSION, len(said))
         + said
-        + KEY.sign(frames.DOMAIN + said)
+        + KEY.sign(statement(said))
         + body
     )
 

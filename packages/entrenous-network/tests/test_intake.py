@@ -30,6 +30,7 @@ from entrenous_network.frames.frames import Code
 from entrenous_network.server import intake
 from entrenous_network.server.intake import Open
 from entrenous_network.server.journal import read
+from entrenous_network.wire.statement import statement
 
 
 @pytest.fixture(scope="module")
@@ -222,7 +223,7 @@ def test_b_10000_mutated_frames(desk, record_property):
             frame = (
                 frames.START.pack(frames.MAGIC, frames.VERSION, len(said))
                 + said
-                + taken.key.sign(frames.DOMAIN + said)
+                + taken.key.sign(statement(said))
                 + taken.body
             )
         code = desk.intake.receive(frame).code

@@ -110,7 +110,6 @@ def test_whoever_a_lot_does_not_draw_has_refused_nothing(tmp_path: Path) -> None
     assert running.trained() is not None
     said = status(running.made.server)
     assert said["answers"].keys() == {"accepted"}
-    assert said["said"]["users"] == {"least": 1, "median": 1.0, "most": 1}
     assert min(running.answered()) < 6
 
 

@@ -16,19 +16,21 @@ import pytest
 from entrenous_network.agreement.members import Members
 from entrenous_network.frames.agreed_model import OfferedModel, Word, check_agreed, written
 from entrenous_network.frames.frames import (
+    Code,
     FrameParts,
     FrameRefused,
+    framed,
     opened,
     seal,
 )
 from entrenous_network.frames.request import RoundWork, announced_of
-from entrenous_network.frames.secure import KINDS
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.operate.founding import FoundedFederation
 from entrenous_network.secure_sum import messages as stages
 from entrenous_network.server.collector import Collector
 from entrenous_network.server.secure_server import SecureRound
 from entrenous_network.server.server_folder import ServerFolder
+from entrenous_network.wire.statement import statement
 from federation_links import (
     FaultyLink,
     by_lot,
@@ -141,7 +143,7 @@ def test_a_model_made_for_one_node_gets_no_answer(
     closed(masked)
 
 
-@pytest.mark.parametrize("stage", range(1, len(KINDS)))
+@pytest.mark.parametrize("stage", range(1, len(stages.STAGES)))
 @pytest.mark.parametrize("about", ["model", "users"])
 def test_each_stage_is_about_what_the_first_one_was_about(
     tmp_path: Path, stage: int, about: str
@@ -163,6 +165,40 @@ def test_each_stage_is_about_what_the_first_one_was_about(
     masked.hear(stage)
     own = round_._sum
     assert own is not None and own.heard(stage) == set(masked.nodes)
+    closed(masked)
+
+
+OTHER_HEADS: dict[str, dict[str, Any]] = {
+    "another view": {"view": bytes(32)},
+    "no view": {},
+    "a view that is no hash": {"view": b"1"},
+    "another attempt": {"attempt": 1},
+    "another stage": {"kind": "consent"},
+    "a field more": {"items": 9},
+    "a nonce": {"nonce": bytes(16)},
+}
+
+
+@pytest.mark.parametrize("wrong", OTHER_HEADS)
+def test_a_message_under_another_head_counts_for_nothing(tmp_path: Path, wrong: str) -> None:
+    """The sender has signed it, but the other parties would build another head."""
+    masked = until(tmp_path, stages.SHARES, "fpl")
+    node = masked.nodes[VICTIM]
+    good = node.answer(bytes(masked.request(stages.SHARES, VICTIM)))
+    frame = opened(good)
+    head = {**msgspec.msgpack.decode(frame.said), **OTHER_HEADS[wrong]}
+    if wrong == "no view":
+        del head["view"]
+    said = msgspec.msgpack.encode(head)
+    masked.round.take([bytes(framed(said, node.key.sign(statement(said)), [frame.body]))])
+    # Of the very head, but by another key.
+    masked.round.take([bytes(framed(frame.said, bytes(64), [frame.body]))])
+    own = masked.round._sum
+    assert own is not None and not own.heard(stages.SHARES)
+    counts = masked.round._collector.intake.counts
+    assert (counts[Code.NOT_SUMMED], counts[Code.BAD_SIGNATURE]) == (1, 1)
+    masked.round.take([good])
+    assert own.heard(stages.SHARES) == {VICTIM}
     closed(masked)
 
 

@@ -13,9 +13,8 @@ import pytest
 from entrenous_lab.trials.again import QuietRounds, made_again
 from entrenous_network.agreement.catalogue import Items
 from entrenous_network.agreement.files import read_identity
-from entrenous_network.frames.frames import FrameParts, opened, seal
+from entrenous_network.frames.frames import Frame, FrameParts, opened, seal
 from entrenous_network.frames.request import RoundWork
-from entrenous_network.frames.secure import KINDS
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.operate.device import OwnRow
 from entrenous_network.operate.founding import FoundedFederation
@@ -76,11 +75,11 @@ class Silent(FaultyLink):
     def send(self, address: str, frame: FrameParts, seconds: float) -> None:
         kind = opened(bytes(frame)).head.kind
         self.gone |= address == self.who and kind == self.kind
-        if not (self.gone and address == self.who and kind in KINDS):
+        if not (self.gone and address == self.who and kind in m.STAGES):
             super().send(address, frame, seconds)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", m.STAGES)
 def test_a3_who_drops_out_at_a_stage_is_missing_from_the_sum_or_in_it_whole(
     tmp_path: Path, kind: str
 ) -> None:
@@ -90,7 +89,7 @@ def test_a3_who_drops_out_at_a_stage_is_missing_from_the_sum_or_in_it_whole(
     who = next(name for name, node in nodes.items() if node.offers(0))
     found = serve(Silent(answers_of(nodes), who, kind), made.server)
     sums = consented(nodes)
-    assert (who in sums[0]) == (KINDS.index(kind) > KINDS.index("mask"))
+    assert (who in sums[0]) == (m.STAGES.index(kind) > m.STAGES.index("mask"))
     assert who not in sums[1]
     assert found == made_from(made, sums)
 
@@ -136,15 +135,16 @@ def test_a7_a_server_that_shows_one_node_another_model_is_found_out(tmp_path: Pa
     offering(nodes)
     key = read_identity(made.server / "identity.key")
 
-    def ask(name: str, kind: str, body: bytes) -> bytes:
+    def ask(name: str, kind: str, body: bytes) -> Frame:
         model = bytes(32) if name != "node-03" else bytes([1] * 32)
         about = {"round": 0, "model": model, "items": made.terms.items, "about": {"users": 1}}
         frame = seal(key, kind, body, run=made.terms.run, node="server", **about)
-        return bytes(opened(nodes[name].answer(frame)).body)
+        return opened(nodes[name].answer(frame))
 
     adverts = [ask(name, "advert", b"") for name in names]
-    roster = m.encode(m.Roster([m.decode(advert, m.Signed, 4096) for advert in adverts]))
-    answers = [ask(name, "share", roster) for name in names]
+    listed = [m.SignedAdvert(one.node, one.signature, bytes(one.body)) for one in adverts]
+    roster = m.encode(m.Roster(listed))
+    answers = [bytes(ask(name, "share", roster).body) for name in names]
     assert all(b"withheld" in answer and b"model" in answer for answer in answers)
 
 

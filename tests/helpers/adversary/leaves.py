@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from entrenous_network.frames import frames
 from entrenous_network.frames.frames import MAGIC, START, VERSION, Head, opened
 from entrenous_network.wire import tensors
+from entrenous_network.wire.statement import statement
 
 Where: TypeAlias = tuple[str | int, ...]
 Tree: TypeAlias = Any  # Record, Packed, Arrays, list, dict, array, or a plain value
@@ -84,6 +85,8 @@ def take_apart(frame: bytes) -> Opened:
     """The fields of a frame."""
     found = opened(frame)
     head = {name: getattr(found.head, name) for name in Head.__struct_fields__}
+    if head["view"] is msgspec.UNSET:
+        del head["view"]
     return Opened(head, read_body(bytes(found.body)))
 
 
@@ -168,7 +171,7 @@ def put_together(found: Opened, key: Ed25519PrivateKey) -> bytes:
         head["digest"] = frames.hashlib.sha256(body).digest()  # type: ignore[attr-defined]
     said = msgspec.msgpack.encode(head)
     start = START.pack(MAGIC, VERSION, len(said))
-    return start + said + key.sign(frames.DOMAIN + said) + body
+    return start + said + key.sign(statement(said)) + body
 
 
 def write_body(body: Tree) -> bytes:

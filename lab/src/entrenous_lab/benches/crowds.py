@@ -27,7 +27,6 @@ from .nodes import Line, ServerGone, data_of
 from .serving import SECONDS, Served, crowd, node_key, run_server
 
 if TYPE_CHECKING:
-    from entrenous_network.frames.frames import AnswerFacts, Frame
     from entrenous_network.frames.request import NodeRequest, Responder
     from entrenous_network.frames.row_tests import RowTests
     from entrenous_network.node.node_store import MaskedVector
@@ -251,8 +250,8 @@ class LotDevice:
 
     def answer(self, request: bytes) -> bytes:
         """Returns the answer to a request."""
-        from entrenous_network.frames.secure import KINDS
         from entrenous_network.node.secure_node import SecureSide
+        from entrenous_network.secure_sum.messages import STAGES
 
         if not self._kinds:
             common = self._common
@@ -262,18 +261,12 @@ class LotDevice:
                 common.floors,
                 common.verify,
             )
-            self._kinds |= dict.fromkeys(KINDS, side.answer)
+            self._kinds |= dict.fromkeys(STAGES, side.answer)
         return self.responder.answer(request, self._kinds)
 
     def offers(self, number: int) -> bool:
         """Tells whether it takes part in a round."""
         return self._user in self._common.offers(number)
-
-    def facts(self, frame: Frame) -> AnswerFacts:
-        """Returns what an answer says besides its numbers."""
-        from entrenous_network.frames.frames import AnswerFacts
-
-        return AnswerFacts(users=1)
 
     def before(self, request: NodeRequest) -> tuple[State, np.uint64]:
         """Returns the private state, and the key of a round's draws."""

@@ -20,6 +20,7 @@ from .timing import cost
 
 if TYPE_CHECKING:
     from entrenous_network.secure_sum.client import SecureSumClient
+    from entrenous_network.secure_sum.messages import Signed
     from entrenous_network.secure_sum.server import SecureSumServer
 
 PARTIES, DROPOUTS = 100, (0.0, 0.3)
@@ -55,10 +56,12 @@ class Meter:
         self.ms[name].append(1e3 * cost(lambda: box.append(call())).cpu)
         return box[0]
 
-    def client(self, phase: str, call: Callable[[], bytes], received: bytes = b"") -> bytes:
+    def client(self, phase: str, call: Callable[[], Signed], received: bytes = b"") -> Signed:
         """Run one step of a client, and record its time and the bytes that it sent and received."""
+        from entrenous_network.frames.secure import frame_of
+
         sent = self.timed(phase, call)
-        self.up[phase].append(len(sent))
+        self.up[phase].append(len(frame_of(sent)))
         self.down[phase].append(len(received))
         return sent
 
@@ -144,28 +147,26 @@ def sizes(meter: Meter, mark: str, table: SummedTable, parties: int) -> dict[str
 def run(parties: int, table: SummedTable, dropout: float) -> tuple[Meter, bool]:
     """Run one secure sum in which a share `dropout` of the parties sends no masked vector. Returns
     its costs, and whether the result is the plain sum of the others."""
-    from entrenous_network.secure_sum import messages as m
-
     clients, meter = _started(parties, table), Meter()
     names, length = list(clients), table.items * table.width
     server, alive = _server(names, length, table.bits), names[round(dropout * parties) :]
     vectors = {name: _vector(length, k) for k, name in enumerate(names)}
     for client in clients.values():
-        _to(meter, partial(server.add, m.ADVERT), meter.client("keys", client.advertise))
+        _to(meter, server, meter.client("keys", client.advertise))
     roster = meter.timed("server", server.roster)
     for client in clients.values():
         shares = meter.client("shares", partial(client.share, roster), roster)
-        _to(meter, partial(server.add, m.SHARES), shares)
+        _to(meter, server, shares)
     for name in alive:
         _mask(meter, server, clients[name], vectors[name])
     for name in alive:
         said = meter.timed("server", partial(server.survivors, name))
         consent = meter.client("consent", partial(clients[name].consent, said), said)
-        _to(meter, partial(server.add, m.CONSENT), consent)
+        _to(meter, server, consent)
     consents = meter.timed("server", server.consents)
     for name in alive:
         unmasking = meter.client("unmask", partial(clients[name].unmask, consents), consents)
-        _to(meter, partial(server.add, m.UNMASKING), unmasking)
+        _to(meter, server, unmasking)
     total = meter.timed("total", server.total)
     meter.ms["server"].append(meter.ms["total"][0])
     return meter, np.array_equal(total, sum(vectors[name] for name in alive))
@@ -174,19 +175,18 @@ def run(parties: int, table: SummedTable, dropout: float) -> tuple[Meter, bool]:
 def _mask(
     meter: Meter, server: SecureSumServer, client: SecureSumClient, vector: Int64Array
 ) -> None:
-    from entrenous_network.secure_sum import messages as m
     from entrenous_network.secure_sum.vector import SumRows
 
     inbox = meter.timed("server", lambda: server.inbox(client.name))
     _to(
         meter,
-        partial(server.add, m.MASKED),
+        server,
         meter.client("mask", lambda: client.mask(inbox, vector, SumRows(1, 1)), inbox),
     )
 
 
-def _to(meter: Meter, receive: Callable[[bytes], bool], message: bytes) -> None:
-    meter.timed("server", lambda: receive(message))
+def _to(meter: Meter, server: SecureSumServer, message: Signed) -> None:
+    meter.timed("server", partial(server.add, message))
 
 
 def _identities(names: Sequence[str]) -> dict[str, bytes]:

@@ -4,10 +4,10 @@ sends: each by its code.
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -21,7 +21,8 @@ from entrenous_network.secure_sum.refusal import SumRefused
 from entrenous_network.secure_sum.server import SecureSumServer
 from entrenous_network.secure_sum.terms import Floors, SumTerms
 from entrenous_network.secure_sum.vector import SumRows
-from msgspec import structs
+from entrenous_network.wire.statement import statement
+from msgspec import msgpack, structs
 from secure_sum_in_memory import (
     ALL,
     MODEL,
@@ -59,13 +60,38 @@ def started(parties: int, about: SumTerms | None = None, floors: Floors = SMALL)
     return clients(parties, agreed, floors), SecureSumServer(agreed, roll(parties))
 
 
-def signed(data: bytes) -> m.Signed:
-    return m.decode(data, m.Signed, 1 << 20)
+def listed(signed: m.Signed) -> m.SignedAdvert:
+    """An advert as a roster has it."""
+    return m.SignedAdvert(signed.sender, signed.signature, signed.body)
 
 
-def again(data: bytes, **fields: object) -> bytes:
-    """A message with other fields and no new signature."""
-    return m.encode(structs.replace(signed(data), **fields))
+def signature(number: int, head: bytes) -> bytes:
+    """The signature of a party under whatever head."""
+    return p.sign(identity(number), statement(head))
+
+
+def heads(stage: int, who: int, view: bytes, body: bytes) -> dict[str, bytes]:
+    """Heads that are not those of a message of `terms()`, by what is wrong with them."""
+    digest = hashlib.sha256(body).digest()
+    said = (name(who), view, len(body), digest)
+    good = terms().head(stage, *said)
+    fields = msgpack.decode(good)
+    later = terms(attempt=1)
+    return {
+        "another stage": terms().head((stage + 1) % 5, *said),
+        "another run": terms(run="another").head(stage, *said),
+        "another round": terms(round=4).head(stage, *said),
+        "another attempt": later.head(stage, *said),
+        "another name": terms().head(stage, name(who + 1), *said[1:]),
+        "another view": terms().head(stage, said[0], bytes(32), *said[2:]),
+        "a view of another attempt": terms().head(stage, said[0], later.digest(roll(5)), *said[2:]),
+        "another size": terms().head(stage, *said[:2], len(body) + 1, digest),
+        "another digest": terms().head(stage, *said[:3], bytes(32)),
+        "a field more": m.encode({**fields, "nonce": bytes(16)}),
+        "a field less": m.encode({key: fields[key] for key in fields if key != "size"}),
+        "another order": m.encode(dict(reversed(fields.items()))),
+        "a longer form": good.replace(b"\xa5round\x03", b"\xa5round\xcc\x03"),
+    }
 
 
 # ---- floors of the client ------------------------------------------------------------------------
@@ -114,7 +140,6 @@ def test_rows_that_too_few_are_left_to_fill() -> None:
     shared(advertised(parties, server), server)
     for k in range(5):
         server.add(
-            m.MASKED,
             parties[name(k)].mask(server.inbox(name(k)), vectors(6)[name(k)], SumRows(17, 10)),
         )
     refused("occupancy", lambda: parties[name(0)].consent(server.survivors(name(0))))
@@ -134,8 +159,8 @@ def test_a7_another_model_is_seen_by_all() -> None:
     parties, server = started(6)
     victim = SecureSumClient(terms(model=OTHER), roll(6), name(3), identity(3), SMALL)
     parties[name(3)] = victim
-    refused("model", lambda: server.add(m.ADVERT, victim.advertise()))
-    adverts = [signed(client.advertise()) for client in parties.values()]
+    refused("model", lambda: server.add(victim.advertise()))
+    adverts = [listed(client.advertise()) for client in parties.values()]
     roster = m.encode(m.Roster(adverts))
     assert "5 of 6 parties signed another model" in str(
         refused("model", lambda: victim.share(roster))
@@ -169,12 +194,10 @@ def test_a4_never_both_kinds_of_share() -> None:
     one = {name(k): parties[name(k)].consent(whole[name(k)]) for k in range(5)}
     two = {name(k): parties[name(k)].consent(without_9(name(k))) for k in range(5, 9)}
 
-    def consents(of: dict[str, bytes]) -> bytes:
+    def consents(of: dict[str, m.Signed]) -> bytes:
         signers = sorted(int(each[-4:]) for each in of)
         return m.encode(
-            m.Consents(
-                m.to_bits(signers, 10), b"".join(signed(of[name(k)]).signature for k in signers)
-            )
+            m.Consents(m.to_bits(signers, 10), b"".join(of[name(k)].signature for k in signers))
         )
 
     refused("quorum", lambda: parties[name(0)].unmask(consents(one)))
@@ -228,12 +251,12 @@ def test_a_ring_that_fell_apart() -> None:
     assert met is not None
     boxes = []
     for k in met.graph.neighbours(0):
-        sent = m.decode(signed(parties[name(k)].share(roster)).body, m.Shares, 1 << 20)
+        sent = m.decode(parties[name(k)].share(roster).body, m.Shares, 1 << 20)
         boxes.append(sent.boxes[met.graph.neighbours(k).index(0)])
     everyone = m.to_bits(range(150), 150)
     inbox = m.encode(m.Inbox(everyone, boxes))
     victim.mask(inbox, vectors(1)[name(0)], ALL)
-    view, digest = victim._views[2], about.digest(roll(150))
+    view = victim._views[2]
     ring, reach = met.graph.ring, met.graph.reach
     start = ring.index(0) + 1
 
@@ -242,8 +265,7 @@ def test_a_ring_that_fell_apart() -> None:
         alive = [k for k in range(150) if k not in gone]
         near = [k for k in met.graph.neighbours(0) if k in set(alive)]
         signs = [
-            p.sign(identity(k), m.statement(digest, m.MASKED, name(k), view, bytes(32)))
-            for k in near
+            signature(k, about.head(m.MASKED, name(k), view, about.nbytes, bytes(32))) for k in near
         ]
         assert len(alive) >= met.graph.quorum and len(near) >= met.graph.threshold and share
         return m.encode(
@@ -269,40 +291,66 @@ def test_rosters_that_the_server_made_up() -> None:
     adverts = m.decode(server.roster(), m.Roster, 1 << 20).adverts
     client = parties[name(0)]
 
-    def ask(some: list[m.Signed]) -> Callable[[], bytes]:
-        return lambda: client.share(m.encode(m.Roster(some)))
+    def ask(*some: m.SignedAdvert) -> Callable[[], m.Signed]:
+        return lambda: client.share(m.encode(m.Roster(list(some))))
 
     *others, last = adverts
+    view = terms().digest(roll(5))
     body = m.encode(m.Advert(MODEL, *(p.public_of(bytes([k]) * 32) for k in (1, 2)), bytes(32)))
-    said = m.statement(terms().digest(roll(5)), 0, name(4), b"", body)
     # A key of the server's in the name of another.
-    forged = structs.replace(last, body=body, signature=p.sign(identity(99), said))
-    refused("roster", ask(adverts[::-1]))
-    refused("roster", ask([*adverts, adverts[-1]]))
-    refused("roster", ask(adverts[1:]))
-    refused("signature", ask([*others, forged]))
-    refused("unknown", ask([*adverts, structs.replace(forged, sender="zoe")]))
-    refused("round", ask([*others, structs.replace(last, round=2)]))
-    refused("stage", ask([*others, structs.replace(last, stage=m.SHARES)]))
+    head = terms().head(m.ADVERT, name(4), view, len(body), hashlib.sha256(body).digest())
+    forged = m.SignedAdvert(name(4), signature(99, head), body)
+    refused("roster", ask(*adverts[::-1]))
+    refused("roster", ask(*adverts, adverts[-1]))
+    refused("roster", ask(*adverts[1:]))
+    refused("signature", ask(*others, forged))
+    refused("unknown", ask(*adverts, structs.replace(forged, sender="zoe")))
+    # What the party has signed, but for something else.
+    for said in heads(m.ADVERT, 4, view, last.body).values():
+        other = structs.replace(last, signature=signature(4, said))
+        refused("signature", ask(*others, other))
     # Of a client that was before this one.
-    own = signed(clients(5)[name(0)].advertise())
-    refused("roster", ask([own, *adverts[1:]]))
-    refused("floor", ask(adverts[:1]))
+    own = listed(clients(5)[name(0)].advertise())
+    refused("roster", ask(own, *adverts[1:]))
+    refused("floor", ask(*adverts[:1]))
+
+
+def test_signatures_of_something_else_that_the_server_shows() -> None:
+    """Of an upload and of a consent: each was made by its party, under another head."""
+    parties, server = started(5)
+    shared(advertised(parties, server), server)
+    client = parties[name(0)]
+    masked(parties, server, vectors(5))
+    said = m.decode(server.survivors(name(0)), m.Survivors, 1 << 20)
+    uploaded = client._views[2]
+    vector = parties[name(1)]._answers[m.MASKED][1].body
+    for head in heads(m.MASKED, 1, uploaded, vector).values():
+        uploads = [m.Upload(said.uploads[0].digest, signature(1, head)), *said.uploads[1:]]
+        shown = m.encode(m.Survivors(said.survivors, uploads))
+        refused("signature", lambda shown=shown: client.consent(shown))
+    consented(parties, server)
+    good = m.decode(server.consents(), m.Consents, 1 << 20)
+    for head in heads(m.CONSENT, 0, client._views[3], b"").values():
+        signatures = signature(0, head) + good.signatures[64:]
+        shown = m.encode(m.Consents(good.signers, signatures))
+        refused("signature", lambda shown=shown: client.unmask(shown))
+    assert client.unmask(server.consents())
 
 
 def test_a_key_that_no_one_can_agree_with() -> None:
     parties, server = started(3)
     client = parties[name(2)]
+    view = client._views[0]
     for at in range(2):
         keys = [p.public_of(b"\1" * 32), p.public_of(b"\2" * 32)]
         keys[at] = bytes(32)  # a point of low order: what is agreed on would be 0
-        bad = client._signed(m.ADVERT, b"", m.encode(m.Advert(MODEL, *keys, bytes(32))))
-        refused("keys", lambda bad=bad: server.add(m.ADVERT, bad))
-    roster = [signed(parties[name(k)].advertise()) for k in range(2)]
+        bad = client._signed(m.ADVERT, view, m.encode(m.Advert(MODEL, *keys, bytes(32))))
+        refused("keys", lambda bad=bad: server.add(bad))
+    roster = [listed(parties[name(k)].advertise()) for k in range(2)]
     bad = client._signed(
-        m.ADVERT, b"", m.encode(m.Advert(MODEL, bytes(32), p.public_of(b"\1" * 32), bytes(32)))
+        m.ADVERT, view, m.encode(m.Advert(MODEL, bytes(32), p.public_of(b"\1" * 32), bytes(32)))
     )
-    refused("keys", lambda: parties[name(0)].share(m.encode(m.Roster([*roster, signed(bad)]))))
+    refused("keys", lambda: parties[name(0)].share(m.encode(m.Roster([*roster, listed(bad)]))))
 
 
 # ---- below the threshold -------------------------------------------------------------------------
@@ -371,7 +419,7 @@ def test_a_member_that_lies_about_its_shares_is_noticed(monkeypatch: pytest.Monk
             "split",
             lambda secret, t, x, lie=lie: honest(bytes(32) if lie else secret, t, x),
         )
-        server.add(m.SHARES, client.share(roster))
+        server.add(client.share(roster))
     masked(parties, server, vectors(6))
     unmasked(consented(parties, server), server)
     refused("shares", server.total)
@@ -384,30 +432,25 @@ def test_a_member_that_lies_about_its_shares_is_noticed(monkeypatch: pytest.Monk
 def test_messages_the_server_refuses() -> None:
     parties, server = started(5)
     client, good = parties[name(0)], parties[name(0)].advertise()
+    view = client._views[0]
+    for head in heads(m.ADVERT, 0, view, good.body).values():
+        bad = structs.replace(good, head=head, signature=signature(0, head))
+        refused("signature", lambda bad=bad: server.add(bad))
     for code, bad in (
-        ("malformed", b""),
-        ("malformed", good + b"\0"),
-        ("malformed", good[:-1]),
-        ("malformed", again(good, stage=5)),
-        ("size", good + bytes(4096)),
-        ("unknown", again(good, sender="zoe")),
-        ("signature", again(good, sender=name(1))),
-        ("signature", again(good, signature=bytes(64))),
-        ("signature", again(good, body=signed(good).body[:-1] + b"\0")),
-        ("round", again(good, round=2)),
-        ("round", again(good, attempt=1)),
-        ("stage", again(good, stage=1)),
-        ("malformed", again(good, round=-1)),
-        ("malformed", client._signed(m.ADVERT, b"", b"\x90")),
+        ("unknown", structs.replace(good, sender="zoe")),
+        ("signature", structs.replace(good, sender=name(1))),
+        ("signature", structs.replace(good, body=good.body[:-1] + b"\0")),
+        ("malformed", client._signed(m.ADVERT, view, b"\x90")),
+        ("size", client._signed(m.ADVERT, view, bytes(4096))),
+        ("stage", structs.replace(good, stage=m.SHARES)),
     ):
-        refused(code, lambda bad=bad: server.add(m.ADVERT, bad))
-    refused("stage", lambda: server.add(m.SHARES, good))
+        refused(code, lambda bad=bad: server.add(bad))
     assert server.heard(m.ADVERT) == frozenset()
     advertised(parties, server)
     other = clients(5)[name(0)].advertise()
-    refused("duplicate", lambda: server.add(m.ADVERT, other))
+    refused("duplicate", lambda: server.add(other))
     server.roster()
-    refused("stage", lambda: server.add(m.ADVERT, other))
+    refused("stage", lambda: server.add(other))
 
 
 def test_later_messages_the_server_refuses() -> None:
@@ -419,10 +462,10 @@ def test_later_messages_the_server_refuses() -> None:
 
     def bad(code: str, stage: int, view: bytes, body: bytes) -> None:
         """The client signs this, and the server refuses it."""
-        refused(code, lambda: server.add(stage, client._signed(stage, view, body)))
+        refused(code, lambda: server.add(client._signed(stage, view, body)))
 
-    refused("unknown", lambda: server.add(m.SHARES, again(good, sender=name(4))))
-    bad("signature", m.SHARES, b"another roster", signed(good).body)
+    refused("unknown", lambda: server.add(structs.replace(good, sender=name(4))))
+    bad("signature", m.SHARES, b"another roster", good.body)
     for code, box, boxes, hashes in (
         ("box", m.BOX, 2, 4),
         ("box", m.BOX, 3, 3),
@@ -437,16 +480,15 @@ def test_later_messages_the_server_refuses() -> None:
     view = client._views[2]
     for length in (0, 319, 321):
         bad("vector", m.MASKED, view, bytes(length))
-    bad("size", m.MASKED, view, bytes(2000))
     masked(here, server, vectors(5), [name(0)])
-    server.add(m.MASKED, upload)
+    server.add(upload)
     bad("duplicate", m.MASKED, view, bytes(320))
     consent = client.consent(server.survivors(name(0)))
     bad("size", m.CONSENT, client._views[3], b"more")
-    refused("signature", lambda: server.add(m.CONSENT, again(consent, sender=name(1))))
+    refused("signature", lambda: server.add(structs.replace(consent, sender=name(1))))
     consented(here, server)
     shares = client.unmask(server.consents())
-    for body in (b"", signed(shares).body[:-1], signed(shares).body + b"\0"):
+    for body in (b"", shares.body[:-1], shares.body + b"\0"):
         bad("size", m.UNMASKING, client._views[3], body)
     unmasked(here, server)
     assert np.array_equal(server.total(), plain(vectors(5), here))
@@ -463,13 +505,13 @@ def test_a_journal_that_is_none() -> None:
         "stage", lambda: SecureSumServer.rebuilt(agreed, roll(3), [*journal, m.encode(m.Close(0))])
     )
     refused("threshold", lambda: SecureSumServer.rebuilt(agreed, roll(3), [m.encode(m.Close(0))]))
-    refused("round", lambda: SecureSumServer.rebuilt(terms(round=9), roll(3), journal))
+    refused("signature", lambda: SecureSumServer.rebuilt(terms(round=9), roll(3), journal))
 
 
 # ---- mutations -----------------------------------------------------------------------------------
 
 
-MUTANTS = 120  # of every message
+MUTANTS = 120  # of every message, and of the head and the body of one that is signed
 
 
 def test_thousands_of_mutated_messages_are_refused_and_change_nothing() -> None:
@@ -488,30 +530,31 @@ def test_thousands_of_mutated_messages_are_refused_and_change_nothing() -> None:
                 receive(mutated(rng, message))
             codes.add(found.value.code)
 
-    def send(receive: Callable[[bytes], bool], message: bytes) -> None:
-        attack(receive, message)
-        assert receive(message)
+    def send(message: m.Signed) -> None:
+        attack(lambda data: server.add(structs.replace(message, head=data)), message.head)
+        attack(lambda data: server.add(structs.replace(message, body=data)), message.body)
+        assert server.add(message)
 
     for client in parties.values():
-        send(partial(server.add, m.ADVERT), client.advertise())
+        send(client.advertise())
     roster = server.roster()
     for client in parties.values():
         attack(client.share, roster)
-        send(partial(server.add, m.SHARES), client.share(roster))
+        send(client.share(roster))
     for each, client in parties.items():
         inbox = server.inbox(each)
         # With other bytes in a box it would be taken, since a box that does not open is none.
         bare = m.encode(structs.replace(m.decode(inbox, m.Inbox, 1 << 20), boxes=[]))
         attack(lambda data, each=each, client=client: client.mask(data, values[each], ALL), bare)
-        send(partial(server.add, m.MASKED), client.mask(inbox, values[each], ALL))
+        send(client.mask(inbox, values[each], ALL))
     for each, client in parties.items():
         survivors = server.survivors(each)
         attack(client.consent, survivors)
-        send(partial(server.add, m.CONSENT), client.consent(survivors))
+        send(client.consent(survivors))
     consents = server.consents()
     for client in parties.values():
         attack(client.unmask, consents)
-        send(partial(server.add, m.UNMASKING), client.unmask(consents))
+        send(client.unmask(consents))
     assert tried > 6000 and {"malformed", "signature", "box"} <= codes
     assert np.array_equal(server.total(), plain(values, values))
 
@@ -538,6 +581,6 @@ def test_a_sum_takes_no_more_parties_than_a_roster_can_list(
     parties, server = started(4)
     adverts = [client.advertise() for client in parties.values()]
     for advert in adverts[:3]:
-        assert server.add(m.ADVERT, advert)
-    refused("size", lambda: server.add(m.ADVERT, adverts[3]))
+        assert server.add(advert)
+    refused("size", lambda: server.add(adverts[3]))
     assert len(server.heard(m.ADVERT)) == 3

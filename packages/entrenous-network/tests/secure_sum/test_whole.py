@@ -113,9 +113,7 @@ def uniform(bits: int) -> bool:
         server, parties = SecureSumServer(agreed, roll(10)), clients(10, agreed)
         shared(advertised(parties, server), server)
         for each, client in parties.items():
-            upload = m.decode(
-                client.mask(server.inbox(each), np.zeros(500, np.int64), ALL), m.Signed, 1 << 20
-            )
+            upload = client.mask(server.inbox(each), np.zeros(500, np.int64), ALL)
             seen.append(np.frombuffer(upload.body, np.uint8).reshape(-1, bits // 8))
     found = np.stack(seen)
     assert found.shape == (100, 500, bits // 8)
@@ -138,10 +136,10 @@ def test_an_upload_that_comes_too_late_keeps_its_own_mask() -> None:
     unmasked(consented(here, server), server)
     server.total()
     with pytest.raises(SumRefused, match="too late"):
-        server.add(m.MASKED, upload)
+        server.add(upload)
     met, words = (
         parties[late]._met,
-        np.frombuffer(m.decode(upload, m.Signed, 1 << 20).body, np.uint64).copy(),
+        np.frombuffer(upload.body, np.uint64).copy(),
     )
     assert met is not None
     key = parties[late]._secrets.masks
@@ -196,23 +194,23 @@ def test_the_same_question_again_has_the_same_answer() -> None:
     values = vectors(4)
     server, parties = SecureSumServer(terms(), roll(4)), clients(4)
 
-    def twice(stage: int, message: Callable[[], bytes]) -> None:
-        assert [server.add(stage, message()) for _ in range(2)] == [True, False]
+    def twice(message: Callable[[], m.Signed]) -> None:
+        assert [server.add(message()) for _ in range(2)] == [True, False]
 
     for client in parties.values():
-        twice(m.ADVERT, client.advertise)
+        twice(client.advertise)
     roster = server.roster()
     assert roster == server.roster()
     for client in parties.values():
-        twice(m.SHARES, partial(client.share, roster))
+        twice(partial(client.share, roster))
     for each, client in parties.items():
-        twice(m.MASKED, partial(client.mask, server.inbox(each), values[each], ALL))
+        twice(partial(client.mask, server.inbox(each), values[each], ALL))
     for each, client in parties.items():
-        twice(m.CONSENT, partial(client.consent, server.survivors(each)))
+        twice(partial(client.consent, server.survivors(each)))
     for client in parties.values():
-        twice(m.UNMASKING, partial(client.unmask, server.consents()))
+        twice(partial(client.unmask, server.consents()))
         # Also when the stage is over.
-        assert server.add(m.ADVERT, client.advertise()) is False
+        assert server.add(client.advertise()) is False
     for _ in range(2):
         assert np.array_equal(server.total(), plain(values, values))
     assert [server.heard(stage) for stage in range(5)] == [frozenset(parties)] * 5

@@ -18,7 +18,7 @@ from msgspec import Meta
 from entrenous.core.errors import InputError
 from entrenous.core.files import others_may_read, write_private, write_text
 
-FORMAT = 6  # of all files of a federation, of its stores and checkpoints
+FORMAT = 7  # of all files of a federation, of its stores and checkpoints
 IDENTITY = "identity.key"
 # Of 32 and of 64 bytes: public keys and signatures.
 Hex32: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]

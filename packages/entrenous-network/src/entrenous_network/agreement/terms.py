@@ -301,14 +301,6 @@ class FederationTerms(Settings):
         return longer
 
     @property
-    def listed(self) -> str:
-        """The identity of the federation, with the digest of its list of items where that has grown
-        since the founding: parties of a secure sum sign it, so that a server which tells two of
-        them different lists gets no sum.
-        """
-        return self.run if self._founding is None else f"{self.run} {self.items_sha256}"
-
-    @property
     def retired(self) -> int:
         """The number of items of the list that are recommended to nobody any more."""
         return self._retired

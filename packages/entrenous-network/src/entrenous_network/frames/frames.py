@@ -25,6 +25,7 @@ from entrenous.core.errors import EntrenousError
 
 from ..agreement.files import NODE_NAME
 from ..wire.completed import completed
+from ..wire.statement import statement
 from ..wire.tensors import Buffer
 
 MAGIC = b"ENTR"
@@ -33,8 +34,6 @@ SIGNATURE = 64
 START = struct.Struct("<4sBI")
 HEAD = 4096  # bytes of a head, at most
 BODY = 1 << 30  # bytes of a body, at most, unless the reader knows better
-# Stands before what is signed, so that a signature is good for nothing else.
-DOMAIN = b"entrenous frame 1\n"
 # Kinds of longer lists and newer addresses, and of the words that they were taken.
 MEMBERS_NEWS = "members"
 ITEMS_NEWS = "items"
@@ -147,6 +146,8 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """The name of the sender."""
     round: int = 0
     attempt: int = 0
+    view: bytes | msgspec.UnsetType = msgspec.UNSET
+    """Of a message of a secure sum: the hash of all that its sender has seen."""
     nonce: bytes = b""
     model: bytes = b""
     """The sha256 of the download of the round."""
@@ -164,8 +165,8 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 class AnswerFacts(msgspec.Struct, frozen=True):
     """All that an answer says besides its numbers.
 
-    A node fills it in `FederatedNode.facts`, and each of its answers carries it in `Head.about`,
-    plain and under masks. The server takes it whole, and `status` shows what the answers of the
+    A node fills it in `FederatedNode.facts`, and each of its answers without masks carries it in
+    `Head.about`. The server takes it whole, and `status` shows what the answers of the
     newest round said. So a further fact is a field here and a value there.
     """
 
@@ -253,8 +254,12 @@ def seal_parts(
         **fields,
     )
     said = msgspec.msgpack.encode(head)
+    return framed(said, key.sign(statement(said)), body)
+
+
+def framed(said: bytes, signature: bytes, body: Sequence[Buffer]) -> FrameParts:
+    """Returns the frame of a head that was signed, and its body in parts."""
     start = START.pack(MAGIC, VERSION, len(said))
-    signature = key.sign(DOMAIN + said)
     return FrameParts([start + said + signature, *body])
 
 
@@ -336,7 +341,7 @@ def _head(said: bytes) -> Head:
 def signed_by(frame: Frame, key: Ed25519PublicKey) -> bool:
     """Returns whether a frame carries a valid signature of the owner of `key`."""
     try:
-        key.verify(frame.signature, DOMAIN + frame.said)
+        key.verify(frame.signature, statement(frame.said))
     except InvalidSignature:
         return False
     return True

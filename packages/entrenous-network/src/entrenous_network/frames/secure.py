@@ -1,5 +1,5 @@
-"""The parts of a secure round that both sides must see alike: the kinds of its frames, its terms,
-and the content of a masked answer.
+"""The parts of a secure round that both sides must see alike: its terms, and its messages as
+frames.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from entrenous.privacy.protection import ProtectionInForce
 
 from ..agreement.members import Members
 from ..agreement.terms import FederationTerms
-from ..secure_sum.messages import limit_of
+from ..secure_sum.messages import Signed, largest_message
 from ..secure_sum.terms import SumTerms
 from ..secure_sum.vector import size
 from . import contribution
-from .frames import HEAD, SIGNATURE, START
+from .frames import HEAD, SIGNATURE, START, framed
 
-KINDS = ("advert", "share", "mask", "consent", "unmask")  # in the order of secure_sum's stages
 MESSAGE = 1 << 30  # bytes of a message, at most
 SPARE = 1.125  # of the bytes of an answer, for items that come
 
@@ -30,7 +29,7 @@ def sum_terms(
     """
     protection = terms.protection
     return SumTerms(
-        run=terms.listed,
+        run=terms.run,
         round=number,
         attempt=attempt,
         model=model,
@@ -38,7 +37,13 @@ def sum_terms(
         bits=protection.bits,
         people=terms.fewest,
         noise=ProtectionInForce(protection, contract).share,
+        items=terms.items_sha256,
     )
+
+
+def frame_of(signed: Signed) -> bytes:
+    """Returns a message of a party as a frame."""
+    return bytes(framed(signed.head, signed.signature, [signed.body]))
 
 
 def largest_answer(terms: FederationTerms, members: Members, place: str = "") -> int:
@@ -50,6 +55,4 @@ def largest_answer(terms: FederationTerms, members: Members, place: str = "") ->
     nbytes = 0
     if terms.masked:
         nbytes = sum_terms(terms, contract, 0, 0, bytes(32)).nbytes
-    # One stage or another of a secure sum has the longest message.
-    message = max(limit_of(stage, nbytes) for stage in range(len(KINDS)))
-    return START.size + HEAD + SIGNATURE + body + message
+    return START.size + HEAD + SIGNATURE + body + largest_message(nbytes)

@@ -61,7 +61,7 @@ from ..frames.frames import (
 )
 from ..frames.request import NodeRequest, Responder, announced, malformed
 from ..frames.row_tests import RowTests
-from ..frames.secure import KINDS
+from ..secure_sum.messages import STAGES
 from .common import Common
 from .node_store import (
     CHANGES,
@@ -148,7 +148,7 @@ class FederatedNode:
         """Makes the node's side of secure sums among the members that it knows."""
         common = self._common
         secure = SecureSide(self, self._members, self._floors, common.verify, common.clock)
-        self._kinds |= dict.fromkeys(KINDS, secure.answer)
+        self._kinds |= dict.fromkeys(STAGES, secure.answer)
 
     def _read_rows(self) -> None:
         """Reads the rows of the node's users, and makes their devices."""

@@ -21,11 +21,12 @@ from entrenous.privacy.noise import share_of
 
 from ..agreement.members import Members
 from ..agreement.terms import FederationTerms
-from ..frames.frames import KNOWN, AnswerFacts, Code, Frame, FrameRefused
+from ..frames.frames import KNOWN, Code, Frame, FrameRefused
 from ..frames.request import NodeRequest, Responder, announced
 from ..frames.row_tests import RowTests, with_tests
-from ..frames.secure import KINDS, MESSAGE, sum_terms
+from ..frames.secure import MESSAGE, frame_of, sum_terms
 from ..secure_sum.client import SecureSumClient
+from ..secure_sum.messages import STAGES, Signed
 from ..secure_sum.party_list import AnswerBudget, Demands, PartyList, refusal
 from ..secure_sum.primitives import Verify, verified
 from ..secure_sum.refusal import SumRefused, require
@@ -54,7 +55,6 @@ class TrainingNode(Protocol):
     contract: Contract
 
     def offers(self, number: int) -> bool: ...
-    def facts(self, frame: Frame) -> AnswerFacts: ...
     def before(self, request: NodeRequest) -> tuple[State, np.uint64]: ...
     def train_sum(self, request: NodeRequest) -> tuple[State, Total]: ...
     def tests(self) -> RowTests | None: ...
@@ -147,7 +147,7 @@ class SecureSide:
                 self._as_agreed(self._client, frame)
                 return self._client
         # Whoever comes in later has not signed what the others have.
-        if head.kind != KINDS[0]:
+        if head.kind != STAGES[0]:
             text = "this node does not take part in this attempt: it was not there when it began"
             raise FrameRefused(Code.NOT_ASKED, text)
         if current is not None and current > asked:
@@ -211,7 +211,7 @@ class SecureSide:
             answer = self._consent(client, body)
         else:
             answer = client.unmask(body)
-        return self._node.responder.seal_for(frame, kind, answer, self._node.facts(frame))
+        return frame_of(answer)
 
     def _masked(self, client: SecureSumClient, frame: Frame) -> bytes:
         """Trains, masks, and writes both to the disk before anything leaves. Returns the whole
@@ -234,7 +234,7 @@ class SecureSide:
         finally:
             if work.trained:
                 node.shard.release(total)
-        answer = node.responder.seal_for(frame, "mask", message, node.facts(frame))
+        answer = frame_of(message)
         budget = budget_of(node.store, node.terms)
         facts = {MASKED: str(request.round), INPUTS: str(budget.given + 1)}
         if budget.days:
@@ -272,7 +272,7 @@ class SecureSide:
         secret = node.terms.protection.noise_from == "system"
         return with_tests(total, tests, sigma, node.test_key(number), secret=secret)
 
-    def _consent(self, client: SecureSumClient, body: bytes) -> bytes:
+    def _consent(self, client: SecureSumClient, body: bytes) -> Signed:
         """Signs the list of survivors, once the sum that this allows is on the disk."""
         answer = client.consent(body)
         consented = client.consented

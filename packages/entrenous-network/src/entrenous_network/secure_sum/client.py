@@ -17,28 +17,21 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from entrenous.core.errors import InputError
 from entrenous.core.types import Array, Int64Array
 
+from ..wire.statement import statement
 from . import messages as m
 from . import primitives as p
 from .graph import Graph, graph
 from .party_list import PartyList, sums_of
 from .refusal import Code, SumRefused, require
 from .shamir import split
-from .statements import (
-    EMPTY,
-    Purpose,
-    about_box,
-    about_own,
-    about_pair,
-    commitment,
-    committed_pair,
-    read_advert,
-)
+from .statements import Purpose, about_box, about_own, about_pair, commitment, committed_pair
 from .terms import Floors, Roll, SumTerms
 from .vector import SumRows
 
 SharePair = tuple[bytes, bytes]
 """One holder's shares of the masks' key and of the seed of one party."""
 LIST_LIMIT = 512  # bytes of a list from the server for each party, at most
+EMPTY = hashlib.sha256(b"").digest()
 
 
 class Secrets(NamedTuple):
@@ -131,7 +124,7 @@ class SecureSumClient:
             X25519PrivateKey.generate(), X25519PrivateKey.generate(), secrets.token_bytes(32)
         )
         # sha256 of the question, and the answer, of every stage so far.
-        self._answers: list[tuple[bytes, bytes]] = []
+        self._answers: list[tuple[bytes, m.Signed]] = []
         self._met: Met | None = None
         # This client's shares of its own secrets, and of those of each neighbour that shared.
         self._held: dict[int, SharePair] = {}
@@ -139,19 +132,19 @@ class SecureSumClient:
         self._survivors: list[int] = []
         self._rows = SumRows(0, 0)
         # The hash of all that was seen by the end of each stage.
-        self._views = [b""]
+        self._views = [self._digest]
 
-    def advertise(self) -> bytes:
-        """Stage 1: the signed message with this client's public keys and the hash of its model."""
+    def advertise(self) -> m.Signed:
+        """Stage 1: the message with this client's public keys and the hash of its model."""
         return self._once(m.ADVERT, b"", self._advertise)
 
-    def share(self, roster: bytes) -> bytes:
+    def share(self, roster: bytes) -> m.Signed:
         """Stage 2: shares of both of this client's secrets, encrypted for each neighbour of the
         roster. Raises SumRefused.
         """
         return self._once(m.SHARES, roster, lambda: self._share(roster))
 
-    def mask(self, inbox: bytes, vector: Int64Array, rows: SumRows) -> bytes:
+    def mask(self, inbox: bytes, vector: Int64Array, rows: SumRows) -> m.Signed:
         """Stage 3: the vector with all masks added. vector: int64 [terms.length]; rows: how full
         its item rows are (`vector.rows_of`). Raises SumRefused.
         """
@@ -163,13 +156,13 @@ class SecureSumClient:
         question = hashlib.sha256(inbox + np.ascontiguousarray(vector).tobytes()).digest()
         return self._once(m.MASKED, question, lambda: self._mask(inbox, vector, rows))
 
-    def consent(self, survivors: bytes) -> bytes:
+    def consent(self, survivors: bytes) -> m.Signed:
         """Stage 4: the client's signature of the list of survivors. It will never sign another list
         in this attempt. Raises SumRefused.
         """
         return self._once(m.CONSENT, survivors, lambda: self._consent(survivors))
 
-    def unmask(self, consents: bytes) -> bytes:
+    def unmask(self, consents: bytes) -> m.Signed:
         """Stage 5: for each neighbour one share, of the seed of one that sent its vector, or of the
         mask key of one that did not. All secrets are then forgotten. Raises SumRefused.
         """
@@ -177,7 +170,7 @@ class SecureSumClient:
 
     # ---- stage 1 and 2: keys and shares ----------------------------------------------------------
 
-    def _advertise(self) -> bytes:
+    def _advertise(self) -> m.Signed:
         # The model's hash: a server that shows one party another model is seen by all others.
         # The seed's commitment: shares of another seed are known as such when they are revealed.
         advert = m.Advert(
@@ -186,9 +179,9 @@ class SecureSumClient:
             self._secrets.masks.public_key().public_bytes_raw(),
             commitment(self._secrets.seed),
         )
-        return self._signed(m.ADVERT, b"", m.encode(advert))
+        return self._signed(m.ADVERT, self._digest, m.encode(advert))
 
-    def _share(self, roster: bytes) -> bytes:
+    def _share(self, roster: bytes) -> m.Signed:
         met = self._meet(m.decode(roster, m.Roster, self._limit(LIST_LIMIT)).adverts)
         # A share of both secrets for each neighbour and for this client itself: a threshold of them
         # gives the secret, fewer say nothing.
@@ -213,7 +206,7 @@ class SecureSumClient:
         self._views.append(met.view)
         return answer
 
-    def _meet(self, roster: list[m.Signed]) -> Met:
+    def _meet(self, roster: list[m.SignedAdvert]) -> Met:
         """The other parties: every advert in order, of a known party, signed for this attempt, with
         the same model.
         """
@@ -223,13 +216,15 @@ class SecureSumClient:
         require(self.name in names, "roster", "this client is not in it")
         # Signed by identities that are known beforehand: a server that puts in keys of its own
         # would read every share.
-        verify = self._verify
-        adverts = [
-            read_advert(self.terms, self.roll, self._digest, advert, verify) for advert in roster
-        ]
+        adverts = []
+        for advert in roster:
+            require(advert.sender in self.roll, "unknown", f"'{advert.sender[:40]}' is on no list")
+            digest = hashlib.sha256(advert.body).digest()
+            self._check(m.ADVERT, advert.sender, len(advert.body), digest, advert.signature)
+            adverts.append(m.decode(advert.body, m.Advert, m.SLACK))
         me = names.index(self.name)
         require(
-            m.encode(roster[me]) == self._answers[m.ADVERT][1],
+            roster[me].body == self._answers[m.ADVERT][1].body,
             "roster",
             "the entry of this client was changed",
         )
@@ -250,7 +245,7 @@ class SecureSumClient:
 
     # ---- stage 3: the masked vector --------------------------------------------------------------
 
-    def _mask(self, inbox: bytes, vector: Int64Array, rows: SumRows) -> bytes:
+    def _mask(self, inbox: bytes, vector: Int64Array, rows: SumRows) -> m.Signed:
         met = self._others()
         said = m.decode(inbox, m.Inbox, self._limit(m.BOX + 8))
         sharers = self._list(said.sharers, range(len(met.names)), "sharers")
@@ -316,7 +311,7 @@ class SecureSumClient:
 
     # ---- stage 4: consent ------------------------------------------------------------------------
 
-    def _consent(self, survivors: bytes) -> bytes:
+    def _consent(self, survivors: bytes) -> m.Signed:
         met = self._others()
         said = m.decode(survivors, m.Survivors, self._limit(LIST_LIMIT))
         # The sum that would come out is over these parties alone, so all floors are checked again.
@@ -336,7 +331,8 @@ class SecureSumClient:
             f"{len(said.uploads)} uploads of {len(near)} surviving neighbours",
         )
         for place, upload in zip(near, said.uploads, strict=True):
-            self._check(m.MASKED, place, self._views[2], upload.digest, upload.signature)
+            size = self.terms.nbytes
+            self._check(m.MASKED, met.names[place], size, upload.digest, upload.signature)
         view = m.seen(self._views[2], said.survivors)
         answer = self._signed(m.CONSENT, view, b"")
         self._survivors = alive
@@ -346,7 +342,7 @@ class SecureSumClient:
 
     # ---- stage 5: shares -------------------------------------------------------------------------
 
-    def _unmask(self, consents: bytes) -> bytes:
+    def _unmask(self, consents: bytes) -> m.Signed:
         met = self._others()
         said = m.decode(consents, m.Consents, self._limit(LIST_LIMIT))
         signers = m.from_bits(said.signers, len(met.names))
@@ -364,7 +360,7 @@ class SecureSumClient:
         )
         for k, place in enumerate(signers):
             signature = said.signatures[64 * k : 64 * k + 64]
-            self._check(m.CONSENT, place, self._views[3], EMPTY, signature)
+            self._check(m.CONSENT, met.names[place], 0, EMPTY, signature)
         # Of a party that sent its vector the own mask comes off; of another the pairs' masks.
         alive = set(self._survivors)
         shares = []
@@ -379,7 +375,7 @@ class SecureSumClient:
 
     # ---- checks ----------------------------------------------------------------------------------
 
-    def _once(self, stage: int, question: bytes, answer: Callable[[], bytes]) -> bytes:
+    def _once(self, stage: int, question: bytes, answer: Callable[[], m.Signed]) -> m.Signed:
         """The answer to the question of a stage. The same question gets the same answer, since a
         message may be lost; a second and different one is refused.
         """
@@ -447,23 +443,23 @@ class SecureSumClient:
         if unmet is not None:
             raise SumRefused(*unmet)
 
-    def _check(self, stage: int, place: int, view: bytes, body: bytes, signature: bytes) -> None:
-        """Refuses a message unless that party signed it, having seen the same as this client."""
-        name = self._others().names[place]
-        statement = m.statement(self._digest, stage, name, view, body)
+    def _check(self, stage: int, name: str, size: int, digest: bytes, signature: bytes) -> None:
+        """Refuses a message unless that party signed it, having seen the same as this client.
+        size, digest: of the message.
+        """
+        head = self.terms.head(stage, name, self._views[stage], size, digest)
         require(
-            self._verify(self.roll[name], signature, statement),
+            self._verify(self.roll[name], signature, statement(head)),
             "signature",
             f"'{name[:40]}' did not sign this {m.STAGES[stage]}: forged, or about another list",
         )
 
-    def _signed(self, stage: int, view: bytes, body: bytes) -> bytes:
-        """An envelope: the body, signed with the terms, the stage and the hash of all seen."""
-        statement = m.statement(self._digest, stage, self.name, view, hashlib.sha256(body).digest())
-        signature = p.sign(self._identity, statement)
-        return m.encode(
-            m.Signed(stage, self.terms.round, self.terms.attempt, self.name, body, signature)
-        )
+    def _signed(self, stage: int, view: bytes, body: bytes) -> m.Signed:
+        """A message of a stage, signed with the hash of all seen."""
+        digest = hashlib.sha256(body).digest()
+        head = self.terms.head(stage, self.name, view, len(body), digest)
+        signature = p.sign(self._identity, statement(head))
+        return m.Signed(stage, self.name, head, signature, body)
 
     def _others(self) -> Met:
         if self._met is None:

@@ -1,7 +1,7 @@
 """The messages: msgpack arrays read strictly, so that anything that is not exactly a message is
 refused before its contents are read.
 
-From a client come `Signed` envelopes, of which the server keeps a journal; from the server
+From a client come `Signed` messages, of which the server keeps a journal; from the server
 `Roster`, `Inbox`, `Survivors`, `Consents`. Parties are referred to by their place in the roster;
 sets of them are bits, least significant first.
 """
@@ -18,15 +18,15 @@ from msgspec import Meta
 from ..wire.completed import completed
 from .refusal import SumRefused, require
 
-DOMAIN = "entrenous secure sum 6"
+DOMAIN = "entrenous secure sum 7"
 MAX_PARTIES = 4096  # of one sum
 MAX_NAME = 128
 SHARE = 33  # bytes of a share: a number below 2^256 + 297
 BOX = 12 + 2 * SHARE + 16  # nonce, a share of each secret, tag
 COMMITTED = 64  # bytes: the hashes of a share of each secret
-SLACK = 256  # framing of an envelope
+SLACK = 256  # bytes around the parts of a message, at most
 ADVERT, SHARES, MASKED, CONSENT, UNMASKING = range(5)
-STAGES = ("advert", "shares", "masked", "consent", "unmasking")
+STAGES = ("advert", "share", "mask", "consent", "unmask")  # as frames name their kinds
 
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 Hash = Annotated[bytes, Meta(min_length=32, max_length=32)]
@@ -34,7 +34,6 @@ Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
 Box = Annotated[bytes, Meta(min_length=BOX, max_length=BOX)]
 Bits = Annotated[bytes, Meta(min_length=1, max_length=MAX_PARTIES // 8)]
 Stage = Annotated[int, Meta(ge=0, le=UNMASKING)]
-Count = Annotated[int, Meta(ge=0)]
 
 
 class Strict(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -43,16 +42,16 @@ class Strict(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 @completed
 class Signed(Strict, frozen=True, tag="signed"):
-    """A signed message of one client at one stage. The signature covers the terms, the stage, the
-    sender, the hash of all that it has seen and the body's sha256.
+    """A message of one client at one stage, in the parts of its frame. The server's journal has it
+    so.
     """
 
     stage: Stage
-    round: Count
-    attempt: Count
     sender: Name
-    body: bytes
+    head: bytes
+    """As `SumTerms.head` returns it. The signature covers it, and so all."""
     signature: Signature
+    body: bytes
 
 
 @completed
@@ -89,10 +88,19 @@ class Shares(Strict, frozen=True):
 
 
 @completed
+class SignedAdvert(Strict, frozen=True):
+    """An advert in a roster. Who reads it builds the head that the signature covers."""
+
+    sender: Name
+    signature: Signature
+    body: Annotated[bytes, Meta(max_length=SLACK)]
+
+
+@completed
 class Roster(Strict, frozen=True, tag="roster"):
     """Server to all clients: every signed advert, ordered by name."""
 
-    adverts: Annotated[list[Signed], Meta(max_length=MAX_PARTIES)]
+    adverts: Annotated[list[SignedAdvert], Meta(max_length=MAX_PARTIES)]
 
 
 @completed
@@ -106,8 +114,8 @@ class Inbox(Strict, frozen=True, tag="inbox"):
 
 @completed
 class Upload(Strict, frozen=True):
-    """Evidence that a client sent a masked vector: its sha256, and the client's signature over it
-    and the list of sharers.
+    """Evidence that a client sent a masked vector: its sha256, and the client's signature of its
+    head.
     """
 
     digest: Hash
@@ -155,11 +163,11 @@ def decode(data: bytes, kind: type[T], limit: int) -> T:
         ) from None
 
 
-def limit_of(stage: int, nbytes: int) -> int:
-    """The most bytes that an envelope of a stage has; `nbytes`: of a masked vector."""
-    shares = MAX_PARTIES * (BOX + 2 + COMMITTED)
-    body = (0, shares, nbytes, 0, MAX_PARTIES * SHARE)[stage]
-    return body + SLACK + MAX_NAME + 4 * 34
+def largest_message(nbytes: int) -> int:
+    """The most bytes of a client's message at any stage; `nbytes`: of a masked vector."""
+    # Shares are longer than the messages of the other stages.
+    shares = MAX_PARTIES * (BOX + 2 + COMMITTED) + SLACK
+    return max(shares, nbytes)
 
 
 def to_bits(places: Iterable[int], parties: int) -> bytes:
@@ -177,19 +185,12 @@ def from_bits(data: bytes, parties: int) -> list[int] | None:
     return [place for place in range(parties) if number >> place & 1]
 
 
-def statement(terms: bytes, stage: int, sender: str, view: bytes, body: bytes) -> bytes:
-    """The bytes that a client signs. terms: digest of the terms; view: hash of all that the sender
-    has seen so far; body: sha256 of the message.
-    """
-    return encode((DOMAIN, terms, stage, sender, view, body))
-
-
 def seen(view: bytes, *parts: bytes) -> bytes:
     """The hash chain of all that a client has seen, continued by `parts`."""
     return hashlib.sha256(encode((view, parts))).digest()
 
 
-def roster_view(terms: bytes, adverts: Sequence[Signed]) -> bytes:
+def roster_view(terms: bytes, adverts: Sequence[SignedAdvert]) -> bytes:
     """The hash of all that a client has seen after the roster. It binds all later messages to run,
     round, attempt, model, names and keys.
     """

@@ -10,10 +10,9 @@ Code = Literal[
     "malformed",  # not a message of this protocol
     "size",  # longer or shorter than it can be
     "stage",  # too early, too late, or a second and different question
-    "round",  # of another round or attempt: a replay
     "unknown",  # a sender or a receiver who does not take part
     "duplicate",  # a second and different message of one sender
-    "signature",  # forged, or made under other terms, another roster or another list
+    "signature",  # forged, or made for another attempt, roster or list
     "model",  # somebody has another model: the server shows different ones
     "keys",  # a public key that no one can agree with
     "roster",  # not in order, or without or with a changed entry of this client

@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
-from typing import NamedTuple, final
+from typing import final
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -20,7 +20,7 @@ from .doubts import Doubt
 from .graph import Graph, graph
 from .party_list import within_shares
 from .refusal import SumRefused, require
-from .statements import Secret, committed, read_advert, said_by
+from .statements import Secret, committed
 from .terms import Roll, SumTerms
 from .unmasking import Answers, WrongSecret, masks_left
 
@@ -28,23 +28,16 @@ GAVE_WRONG = "gave others shares that are not as it committed to them"
 SENT_WRONG = "sent other shares than it had been given"
 
 
-class Said(NamedTuple):
-    """The message of one client at one stage."""
-
-    body: bytes
-    """sha256 of the message, which the signature covers."""
-    signature: bytes
-
-
 @final
 class SecureSumServer:
     """Takes the messages of five stages by `add`, and after each of the first four gives out what
     clients need for the next one: `roster`, `inbox`, `survivors`, `consents`; at the end `total`.
 
-    `add` takes a client's envelope and returns False for one that came before: an answer whose
-    receipt was lost. The first `roster()`, `inbox()`, `survivors()` and `consents()` each close the
-    stage before them; SumRefused `threshold` then says that too few have answered: the caller waits
-    longer, or gives the attempt up. Every other refusal leaves the state as it was, too.
+    `add` takes a client's message, whose signature its caller has checked, and returns False for
+    one that came before: an answer whose receipt was lost. The first `roster()`, `inbox()`,
+    `survivors()` and `consents()` each close the stage before them; SumRefused `threshold` then
+    says that too few have answered: the caller waits longer, or gives the attempt up. Every other
+    refusal leaves the state as it was, too.
 
     Args: terms, roll: as the clients have them. journal: gets every accepted message and every
         closing of a stage, before its effect can be seen from outside; `rebuilt` takes them.
@@ -63,15 +56,16 @@ class SecureSumServer:
         self.stage = m.ADVERT  # the one that is open
         self._journal = journal or (lambda record: None)
         self._digest = terms.digest(self.roll)
-        self._said: list[dict[str, Said]] = [{} for _ in m.STAGES]
-        self._envelopes: dict[str, m.Signed] = {}
+        # The message of each client at each stage, as evidence for others.
+        self._said: list[dict[str, m.Upload]] = [{} for _ in m.STAGES]
+        self._signed_adverts: dict[str, m.SignedAdvert] = {}
         self._adverts: dict[str, m.Advert] = {}
         # The parties in the order of the roster, and the place of each.
         self._names: list[str] = []
         self._place: dict[str, int] = {}
         self._graph = Graph(0, 0, 0, (), 0)
         # The hash of all that an honest client has seen when it answers at each stage.
-        self._views = [b""] * len(m.STAGES)
+        self._views = [self._digest] * len(m.STAGES)
         # The places of the parties that were heard at each closed stage.
         self._lists: list[list[int]] = [[] for _ in m.STAGES]
         # sender -> receiver -> box
@@ -99,15 +93,14 @@ class SecureSumServer:
         sum.
         """
         server = cls(terms, roll)
-        limit = max(m.limit_of(stage, terms.nbytes) for stage in range(len(m.STAGES)))
         for record in records:
             # msgspec reads unions of tagged structs
-            entry = m.decode(record, m.Signed | m.Close, limit)  # type: ignore[arg-type]
+            entry = m.decode(record, m.Signed | m.Close, len(record))  # type: ignore[arg-type]
             if isinstance(entry, m.Close):
                 require(entry.stage == server.stage, "stage", "the journal is not in order")
                 server.close(entry.stage)
             else:
-                server.add(entry.stage, record)
+                server.add(entry)
         server._journal = journal or server._journal
         return server
 
@@ -157,26 +150,26 @@ class SecureSumServer:
 
     # ---- what clients send -----------------------------------------------------------------------
 
-    def add(self, stage: int, data: bytes) -> bool:
+    def add(self, signed: m.Signed) -> bool:
         """Accepts a client's message of a stage: its public keys (`messages.ADVERT`), its encrypted
         shares for its neighbours (SHARES), its masked vector (MASKED), its signature of the list of
-        survivors (CONSENT), or the shares that remove masks (UNMASKING).
+        survivors (CONSENT), or the shares that remove masks (UNMASKING). The caller has checked
+        that its head is signed by the sender.
 
         Returns False for a copy of a message that was accepted before. Raises SumRefused.
         """
-        signed = m.decode(data, m.Signed, m.limit_of(stage, self.terms.nbytes))
-        said_by(self.terms, self.roll, signed, stage)
-        said = Said(hashlib.sha256(signed.body).digest(), signed.signature)
+        stage = signed.stage
+        said = m.Upload(hashlib.sha256(signed.body).digest(), signed.signature)
         # A copy is welcome at any time: its sender has not got the receipt.
         earlier = self._said[stage].get(signed.sender)
         if earlier == said:
             return False
         untimely = "too late" if stage < self.stage else "too early"
         require(stage == self.stage, "stage", f"{m.STAGES[stage]}: {untimely}")
-        take = self._read(stage, signed, said.body)
+        take = self._read(signed, said.digest)
         require(earlier is None, "duplicate", f"'{signed.sender[:40]}' said something else before")
         # The journal first: after a crash the message is either unknown, or has its effect.
-        self._journal(data)
+        self._journal(m.encode(signed))
         self._said[stage][signed.sender] = said
         take()
         return True
@@ -190,7 +183,7 @@ class SecureSumServer:
         self.close(m.ADVERT)
         # One for all: it is long, and goes to everybody.
         if not self._roster:
-            self._roster = m.encode(m.Roster([self._envelopes[name] for name in self._names]))
+            self._roster = m.encode(m.Roster(self._adverts_in_order()))
         return self._roster
 
     def inbox(self, name: str) -> bytes:
@@ -210,7 +203,7 @@ class SecureSumServer:
         me = self._on(m.MASKED, name)
         said = self._said[m.MASKED]
         near = [self._names[place] for place in self._graph.neighbours(me)]
-        uploads = [m.Upload(*said[neighbour]) for neighbour in near if neighbour in said]
+        uploads = [said[neighbour] for neighbour in near if neighbour in said]
         return m.encode(m.Survivors(self._bits(m.MASKED), uploads))
 
     def consents(self) -> bytes:
@@ -257,20 +250,26 @@ class SecureSumServer:
 
     # ---- stages ----------------------------------------------------------------------------------
 
-    def _read(self, stage: int, signed: m.Signed, body: bytes) -> Callable[[], None]:
+    def _read(self, signed: m.Signed, digest: bytes) -> Callable[[], None]:
         """Checks a message. Returns the effect of accepting it. Raises SumRefused."""
+        stage = signed.stage
+        sender = signed.sender
+        require(sender in self.roll, "unknown", f"'{sender[:40]}' is not on the roll")
+        # Only parties that were heard at the stage before, or uploaded a vector, are heard.
+        if stage > m.ADVERT:
+            self._on(min(stage - 1, m.MASKED), sender)
+        # Other clients build this head, and no other. One with another view is of another
+        # transcript: a vector masked for another list would spoil the sum.
+        head = self.terms.head(stage, sender, self._views[stage], len(signed.body), digest)
+        require(
+            signed.head == head,
+            "signature",
+            f"'{sender[:40]}' did not sign this {m.STAGES[stage]}, but one of another attempt, list"
+            " or form",
+        )
         if stage == m.ADVERT:
             return self._read_advert(signed)
-        # Only parties that were heard at the stage before, or uploaded a vector, are heard.
-        place = self._on(min(stage - 1, m.MASKED), signed.sender)
-        # Signed over the same transcript: a vector masked for another list would spoil the sum.
-        statement = m.statement(self._digest, stage, signed.sender, self._views[stage], body)
-        require(
-            p.verified(self.roll[signed.sender], signed.signature, statement),
-            "signature",
-            f"'{signed.sender[:40]}' did not sign this {m.STAGES[stage]}: forged, or about another"
-            " list",
-        )
+        place = self._place[sender]
         if stage == m.SHARES:
             return self._read_shares(place, signed.body)
         if stage == m.MASKED:
@@ -281,7 +280,7 @@ class SecureSumServer:
 
     def _read_advert(self, signed: m.Signed) -> Callable[[], None]:
         """Checks the keys and the model of an advert. Returns as `_read`."""
-        advert = read_advert(self.terms, self.roll, self._digest, signed)
+        advert = m.decode(signed.body, m.Advert, m.SLACK)
         # All other clients would refuse the roster for one party with another model, or with a key
         # that nobody can agree with.
         require(
@@ -294,7 +293,8 @@ class SecureSumServer:
         require(len(self._adverts) < m.MAX_PARTIES, "size", f"{m.MAX_PARTIES} parties are there")
 
         def take() -> None:
-            self._envelopes[signed.sender] = signed
+            found = m.SignedAdvert(signed.sender, signed.signature, signed.body)
+            self._signed_adverts[signed.sender] = found
             self._adverts[signed.sender] = advert
 
         return take
@@ -395,10 +395,13 @@ class SecureSumServer:
         self._names = sorted(heard)
         self._said[m.ADVERT] = {name: self._said[m.ADVERT][name] for name in self._names}
         self._place = {name: place for place, name in enumerate(self._names)}
-        adverts = [self._envelopes[name] for name in self._names]
-        view = m.roster_view(self._digest, adverts)
+        view = m.roster_view(self._digest, self._adverts_in_order())
         self._views[m.SHARES] = view
         self._graph = graph(self._names, view, len(self.roll))
+
+    def _adverts_in_order(self) -> list[m.SignedAdvert]:
+        """The signed adverts of the roster."""
+        return [self._signed_adverts[name] for name in self._names]
 
     def _on(self, stage: int, name: str) -> int:
         """The place of a party that was heard at a closed stage."""

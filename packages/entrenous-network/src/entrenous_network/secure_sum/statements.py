@@ -1,5 +1,5 @@
-"""The statements that client and server form in the same way: adverts, commitments, boxes, and the
-purposes that keys are derived for.
+"""The statements that client and server form in the same way: commitments, and the purposes that
+keys are derived for.
 """
 
 from __future__ import annotations
@@ -8,11 +8,7 @@ import hashlib
 from typing import Literal
 
 from . import messages as m
-from . import primitives as p
-from .refusal import require
-from .terms import Roll, SumTerms
 
-EMPTY = hashlib.sha256(b"").digest()
 Purpose = tuple[str, bytes, int, int]
 """Of a derived key: its use, the view of the roster, and two places."""
 Secret = Literal["masks", "seed"]
@@ -66,42 +62,3 @@ def pair(u: int, v: int) -> tuple[int, int]:
     if u < v:
         return (u, v)
     return (v, u)
-
-
-def read_advert(
-    terms: SumTerms,
-    roll: Roll,
-    digest: bytes,
-    signed: m.Signed,
-    verify: p.Verify = p.verified,
-) -> m.Advert:
-    """The advert in an envelope: of a known party, for this attempt, signed. The caller checks the
-    model. verify: checks its signature.
-    """
-    said_by(terms, roll, signed, m.ADVERT)
-    body = hashlib.sha256(signed.body).digest()
-    statement = m.statement(digest, m.ADVERT, signed.sender, b"", body)
-    require(
-        verify(roll[signed.sender], signed.signature, statement),
-        "signature",
-        f"the advert of '{signed.sender[:40]}' is forged, or was made under other terms",
-    )
-    return m.decode(signed.body, m.Advert, m.SLACK)
-
-
-def said_by(terms: SumTerms, roll: Roll, signed: m.Signed, stage: int) -> None:
-    """Raises SumRefused unless a signed message belongs to this stage and attempt, and its sender
-    is a party of the sum.
-    """
-    require(
-        signed.stage == stage,
-        "stage",
-        f"a message for {m.STAGES[signed.stage]} where {m.STAGES[stage]} was expected",
-    )
-    # A message of another attempt, or of another round, is a replay.
-    require(
-        (signed.round, signed.attempt) == (terms.round, terms.attempt),
-        "round",
-        f"round {signed.round}, attempt {signed.attempt}; expected {terms.round}, {terms.attempt}",
-    )
-    require(signed.sender in roll, "unknown", f"'{signed.sender[:40]}' is not on the roll")

@@ -15,7 +15,7 @@ import numpy as np
 
 from entrenous.core.errors import InputError
 
-from .messages import DOMAIN, MAX_NAME, encode
+from .messages import DOMAIN, MAX_NAME, STAGES, encode
 from .refusal import Code
 
 MOST_MEMBERS = 1 << 17  # of whom each may be a party of some sum; a list of so many has some 10 MB
@@ -85,6 +85,8 @@ class SumTerms:
     """The parties that a sum has at least, as the federation agreed: each is one person's."""
     noise: float = 0.0
     """The standard deviation of the noise that each device adds as its share; 0: none."""
+    items: str = ""
+    """The sha256 of the list of items, so that parties with different lists make no sum."""
 
     def __post_init__(self) -> None:
         if self.bits not in (32, 64):
@@ -106,6 +108,25 @@ class SumTerms:
     def nbytes(self) -> int:
         """The bytes of a masked vector."""
         return self.length * self.bits // 8
+
+    def head(self, stage: int, sender: str, view: bytes, size: int, digest: bytes) -> bytes:
+        """The head of the frame in which a client sends its message of a stage. Everybody can build
+        it anew, so that one signature serves the server and all other clients.
+
+        view: hash of all that the sender has seen so far; size, digest: bytes and sha256 of the
+        message.
+        """
+        fields = {
+            "kind": STAGES[stage],
+            "run": self.run,
+            "round": self.round,
+            "attempt": self.attempt,
+            "node": sender.encode(),
+            "view": view,
+            "size": size,
+            "digest": digest,
+        }
+        return encode(fields)
 
     def digest(self, roll: Roll) -> bytes:
         """The sha256 of these terms and the parties. The transcript of an attempt begins with it.

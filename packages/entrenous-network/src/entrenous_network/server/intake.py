@@ -202,6 +202,10 @@ class RoundIntake:
         if head.kind not in CONTRIBUTIONS:
             raise FrameRefused(Code.WRONG_KIND)
         now = self.belonging(frame, node, self._open)
+        if head.model != now.model:
+            raise FrameRefused(Code.WRONG_MODEL)
+        if head.items != self.contract.sizes["items"]:
+            raise FrameRefused(Code.WRONG_ITEMS)
         if node in self.taken:
             is_same = self.taken[node] == digest
             raise FrameRefused(Code.DUPLICATE if is_same else Code.CONFLICT)
@@ -218,8 +222,8 @@ class RoundIntake:
         return contribution.read_total(frame.body, self.contract, users)
 
     def belonging(self, frame: Frame, node: str, now: Open | None) -> Open:
-        """Returns the open round `now` if a frame of a node is for it: of this run, this round and
-        this model, from a node that was asked. Raises FrameRefused.
+        """Returns the open round `now` if a frame of a node is for it: of this run and round, from
+        a node that was asked. Raises FrameRefused.
         """
         head = frame.head
         if head.run != self.run:
@@ -228,10 +232,6 @@ class RoundIntake:
             raise FrameRefused(Code.LATE)
         if head.round != now.round:
             raise FrameRefused(Code.PAST_ROUND if head.round < now.round else Code.FUTURE_ROUND)
-        if head.model != now.model:
-            raise FrameRefused(Code.WRONG_MODEL)
-        if head.items != self.contract.sizes["items"]:
-            raise FrameRefused(Code.WRONG_ITEMS)
         if node not in now.asked:
             raise FrameRefused(Code.NOT_ASKED)
         return now

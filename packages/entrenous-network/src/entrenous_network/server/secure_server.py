@@ -19,9 +19,9 @@ from typing import NamedTuple, Protocol, TypeVar, final
 from entrenous.core.contract.update import Total
 
 from ..frames.contribution import check_sent, check_total, largest_body
-from ..frames.frames import AnswerFacts, Code, Frame, FrameParts, FrameRefused, opened, reason
+from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened, reason
 from ..frames.request import Requests, RoundWork
-from ..frames.secure import KINDS, sum_terms
+from ..frames.secure import sum_terms
 from ..links.admission import GONE
 from ..secure_sum import messages as stages
 from ..secure_sum.doubts import Doubts
@@ -185,8 +185,9 @@ class SecureRound:
         self._attempt_number = attempt
         now = self._now
         terms = sum_terms(self._folder.terms, self._contract, now.round, attempt, now.model)
-        self._largest = max(stages.limit_of(stage, terms.nbytes) for stage in range(len(KINDS)))
-        self._largest += largest_body(self._contract, self._now.asked)
+        # A plain answer too is read, to be refused by its kind.
+        plain = largest_body(self._contract, self._now.asked)
+        self._largest = stages.largest_message(terms.nbytes) + plain
         self._journal = journal
         # What it does not tell any more may be that masked inputs were asked for.
         if journal.damaged:
@@ -352,7 +353,6 @@ class SecureRound:
             is_old = (head.round, head.attempt) < (self._now.round, self._attempt_number)
             self._check(answer)
             self._read(answer)
-            intake.facts[node] = AnswerFacts.of(head)
             self._collector.bytes_up += len(frame)
         except FrameRefused as why:
             code = why.code
@@ -388,7 +388,7 @@ class SecureRound:
             if why.startswith(Code.NOT_DRAWN.value):
                 raise FrameRefused(Code.NOT_DRAWN)
             raise FrameRefused(Code.WITHHELD, why)
-        if head.kind not in KINDS:
+        if head.kind not in stages.STAGES:
             raise FrameRefused(Code.WRONG_KIND)
 
     def _read(self, answer: Frame) -> None:
@@ -396,7 +396,9 @@ class SecureRound:
         secure_sum = self._sum
         # There is one while frames are taken.
         assert secure_sum is not None
-        secure_sum.add(KINDS.index(answer.head.kind), bytes(answer.body))
+        stage = stages.STAGES.index(answer.head.kind)
+        body = bytes(answer.body)
+        secure_sum.add(stages.Signed(stage, answer.node, answer.said, answer.signature, body))
 
     def _record(self, record: bytes) -> None:
         self._records.append(record)
