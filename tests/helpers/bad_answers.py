@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from entrenous_network.agreement.files import read_identity
 from entrenous_network.frames import frames
 from entrenous_network.frames.frames import Code, seal
@@ -119,8 +120,12 @@ def built(said: dict[str, Any], body: bytes, signer: Any, **head: Any) -> bytes:
         **head,
     }
     packed = msgspec.msgpack.encode(whole)
-    start = frames.START.pack(frames.MAGIC, frames.VERSION, len(packed))
-    return start + packed + signer.sign(statement(packed)) + body
+    return framed(packed, signer, body)
+
+
+def framed(said: bytes, signer: Ed25519PrivateKey, body: bytes = b"") -> bytes:
+    """A frame of whatever bytes as its head, rightly signed."""
+    return bytes(frames.framed(said, signer.sign(statement(said)), [body]))
 
 
 class Taken:

@@ -13,10 +13,9 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from bad_answers import framed
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from entrenous_network.frames import frames
 from entrenous_network.frames.frames import Frame
-from entrenous_network.wire.statement import statement
 
 from entrenous.core.types import Array
 
@@ -209,12 +208,7 @@ def signed(said: Mapping[str, Any], body: bytes, key: Ed25519PrivateKey, **head:
         **head,
     }
     packed = msgspec.msgpack.encode(whole)
-    return (
-        frames.START.pack(frames.MAGIC, frames.VERSION, len(packed))
-        + packed
-        + key.sign(statement(packed))
-        + body
-    )
+    return framed(packed, key, body)
 
 
 def finite(arrays: Mapping[str, Array]) -> bool:

@@ -9,6 +9,7 @@ import tracemalloc
 
 import msgspec
 import pytest
+from bad_answers import framed
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from entrenous_network.agreement.files import NODE_NAME
 from entrenous_network.frames import frames
@@ -21,20 +22,9 @@ from entrenous_network.frames.frames import (
     seal,
     signed_by,
 )
-from entrenous_network.wire.statement import statement
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 GOOD = seal(KEY, "update", b"twelve bytes", run="ab", node="node-1", round=3, about={"users": 2})
-
-
-def framed(said: bytes, body: bytes = b"") -> bytes:
-    """A frame with whatever head."""
-    return (
-        frames.START.pack(frames.MAGIC, frames.VERSION, len(said))
-        + said
-        + KEY.sign(statement(said))
-        + body
-    )
 
 
 def code_of(buffer: bytes, largest: int = 1 << 20) -> Code:
@@ -83,7 +73,7 @@ def test_b30_every_cut_is_refused():
 def test_b29_a_length_is_refused_before_anything_of_it_is_read():
     long = msgspec.msgpack.encode(Head(kind="update", run="ab", node=b"n", size=2**31))
     tracemalloc.start()
-    assert code_of(framed(long)) is Code.TOO_LONG
+    assert code_of(framed(long, KEY)) is Code.TOO_LONG
     assert code_of(frames.START.pack(frames.MAGIC, 1, 2**31) + bytes(100)) is Code.TOO_LONG
     with pytest.raises(FrameRefused, match="too-long"):
         head_length(frames.START.pack(frames.MAGIC, 1, frames.HEAD + 1))
@@ -106,7 +96,7 @@ NO_HEADS = [
 @pytest.mark.parametrize("fields", NO_HEADS)
 def test_heads_that_are_none(fields):
     said = {"kind": "update", "run": "ab", "node": b"node-1", **fields}
-    assert code_of(framed(msgspec.msgpack.encode(said))) is Code.BAD_HEAD
+    assert code_of(framed(msgspec.msgpack.encode(said), KEY)) is Code.BAD_HEAD
 
 
 @pytest.mark.parametrize(
@@ -130,15 +120,15 @@ def test_heads_that_are_none(fields):
 def test_b34_names_that_are_none(name):
     assert not NODE_NAME.fullmatch(name)
     assert (
-        code_of(framed(msgspec.msgpack.encode(Head(kind="taken", run="ab", node=name))))
+        code_of(framed(msgspec.msgpack.encode(Head(kind="taken", run="ab", node=name)), KEY))
         is Code.BAD_NAME
     )
 
 
 def test_deep_heads_end_no_process():
-    assert code_of(framed(b"\x91" * 4000)) is Code.BAD_HEAD
-    assert code_of(framed(b"\x81" * 4000)) is Code.BAD_HEAD
-    assert code_of(framed(b"\xdf\xff\xff\xff\xff")) is Code.BAD_HEAD
+    assert code_of(framed(b"\x91" * 4000, KEY)) is Code.BAD_HEAD
+    assert code_of(framed(b"\x81" * 4000, KEY)) is Code.BAD_HEAD
+    assert code_of(framed(b"\xdf\xff\xff\xff\xff", KEY)) is Code.BAD_HEAD
 
 
 def test_lengths():

@@ -22,6 +22,7 @@ from bad_answers import (
     Desk,
     Taken,
     built,
+    framed,
     mutated,
 )
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -30,7 +31,6 @@ from entrenous_network.frames.frames import Code
 from entrenous_network.server import intake
 from entrenous_network.server.intake import Open
 from entrenous_network.server.journal import read
-from entrenous_network.wire.statement import statement
 
 
 @pytest.fixture(scope="module")
@@ -220,12 +220,7 @@ def test_b_10000_mutated_frames(desk, record_property):
             frame = taken.raw(mutated(rng, taken.body))
         if number % 4 == 3:
             said = mutated(rng, packed)
-            frame = (
-                frames.START.pack(frames.MAGIC, frames.VERSION, len(said))
-                + said
-                + taken.key.sign(statement(said))
-                + taken.body
-            )
+            frame = framed(said, taken.key, taken.body)
         code = desk.intake.receive(frame).code
         if (
             code is Code.ACCEPTED

@@ -223,7 +223,7 @@ def test_a_lot_that_draws_too_few_and_one_that_is_dead_cost_no_deadline(
     assert clock.now < 3600.0
 
 
-@pytest.mark.parametrize("wrong_field", [{"model": bytes(32)}, {"kind": "update"}, {}])
+@pytest.mark.parametrize("wrong_field", [{"kind": "update"}, {}])
 def test_one_that_answers_wrongly_again_and_again_costs_its_own_answer_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong_field: dict[str, Any]
 ) -> None:

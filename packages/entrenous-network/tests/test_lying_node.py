@@ -140,7 +140,6 @@ def test_limits_that_nobody_reaches_change_no_bit(tmp_path: Path) -> None:
     made = federation(tmp_path / "f", 4, 3, most_norm=50.0, most_weight=18.0, most_move=10.0)
     assert trained(made) == server_sha256(simulated(made))
     status = json.loads((made.server / "status.json").read_text())
-    assert status["said"]["users"] == {"least": 5, "median": 5.0, "most": 5}
     assert 0 < status["moved"] < 10 and 0 < status["longest_answer"] < 250
 
 

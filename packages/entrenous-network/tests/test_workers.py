@@ -92,7 +92,7 @@ def test_who_answers_two_workers_counts_once(tmp_path: Path) -> None:
     assert served(made, 2, copy) == server_sha256(simulated(made))
     assert copied
     said = running.status(made.server)
-    assert said["answers"]["accepted"] == 6 and said["said"]["users"]["least"] >= 1
+    assert said["answers"]["accepted"] == 6
 
 
 # ---- groups by lot -------------------------------------------------------------------------------
@@ -125,7 +125,6 @@ def test_groups_by_lot_are_made_by_all_workers_with_the_bytes_of_the_simulation(
     assert served(made, 2) == server_sha256(training)
     said = running.status(made.server)
     assert said["lost"] == 0
-    assert said["said"]["users"]["most"] == 1
     assert any(" of 3 groups; without group " in line for line in logged(made.server))
     with closing(ServerFolder(made.server)) as held:
         standing = held.newest(made.terms.make())

@@ -8,6 +8,7 @@ itself, and a body of a new kind is taken apart as plain msgpack.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections.abc import Iterator
@@ -17,11 +18,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
+from bad_answers import framed
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from entrenous_network.frames import frames
-from entrenous_network.frames.frames import MAGIC, START, VERSION, Head, opened
+from entrenous_network.frames.frames import Head, opened
 from entrenous_network.wire import tensors
-from entrenous_network.wire.statement import statement
 
 Where: TypeAlias = tuple[str | int, ...]
 Tree: TypeAlias = Any  # Record, Packed, Arrays, list, dict, array, or a plain value
@@ -168,10 +168,9 @@ def put_together(found: Opened, key: Ed25519PrivateKey) -> bytes:
     head = dict(found.head)
     if found.attacked not in DERIVED:
         head["size"] = len(body)
-        head["digest"] = frames.hashlib.sha256(body).digest()  # type: ignore[attr-defined]
+        head["digest"] = hashlib.sha256(body).digest()
     said = msgspec.msgpack.encode(head)
-    start = START.pack(MAGIC, VERSION, len(said))
-    return start + said + key.sign(statement(said)) + body
+    return framed(said, key, body)
 
 
 def write_body(body: Tree) -> bytes:

@@ -162,28 +162,6 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """The sha256 of the body."""
 
 
-class AnswerFacts(msgspec.Struct, frozen=True):
-    """All that an answer says besides its numbers.
-
-    A node fills it in `FederatedNode.facts`, and each of its answers without masks carries it in
-    `Head.about`. The server takes it whole, and `status` shows what the answers of the
-    newest round said. So a further fact is a field here and a value there.
-    """
-
-    users: int = 0
-    """The users whose devices are in the answer."""
-
-    @classmethod
-    def of(cls, head: Head) -> AnswerFacts:
-        """Returns the facts that a frame says; a fact that it does not say has its default."""
-        known = cls.__struct_fields__
-        return cls(**{name: value for name, value in head.about.items() if name in known})
-
-    def said(self) -> dict[str, int]:
-        """Returns the facts as the small numbers of a head."""
-        return msgspec.structs.asdict(self)
-
-
 class Frame(NamedTuple):
     """A frame as it was received: its head, body and signature."""
 

@@ -36,7 +36,6 @@ from .frames import (
     MOVED,
     SIGNATURE,
     START,
-    AnswerFacts,
     Code,
     Frame,
     FrameParts,
@@ -334,7 +333,7 @@ class Responder:
         with malformed(ADDRESS_NEWS):
             text = bytes(frame.body).decode()
             take_notice(self._folder, text, ADDRESS_NEWS, self.terms)
-        return self.seal_for(frame, ADDRESS_NEWS, b"", AnswerFacts())
+        return self.seal_for(frame, ADDRESS_NEWS, b"")
 
     def read_request(
         self, frame: Frame, further: dict[str, TensorField] | None = None
@@ -389,7 +388,7 @@ class Responder:
         except ContractError as bad:
             raise FrameRefused(Code.MALFORMED, str(bad)) from None
 
-    def seal_for(self, frame: Frame, kind: str, body: bytes, facts: AnswerFacts) -> bytes:
+    def seal_for(self, frame: Frame, kind: str, body: bytes) -> bytes:
         """Signs an answer to a request of a round, as a frame."""
         head = frame.head
         return self.seal(
@@ -399,7 +398,7 @@ class Responder:
             attempt=head.attempt,
             model=head.model,
             items=self.terms.items,
-            about=facts.said(),
+            about={"users": head.about.get("users", 0)},
         )
 
     def seal(self, kind: str, body: bytes = b"", **fields: Any) -> bytes:

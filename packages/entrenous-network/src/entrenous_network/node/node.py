@@ -54,7 +54,6 @@ from ..frames.frames import (
     ADDRESS_NEWS,
     ITEMS_NEWS,
     MEMBERS_NEWS,
-    AnswerFacts,
     Code,
     Frame,
     FrameRefused,
@@ -232,13 +231,9 @@ class FederatedNode:
             kind = "sum"
             body = contribution.of_total(total)
             self.shard.release(total)
-        answer = self.responder.seal_for(frame, kind, body, self.facts(frame))
+        answer = self.responder.seal_for(frame, kind, body)
         self.keep(request, answer, devices)
         return answer
-
-    def facts(self, frame: Frame) -> AnswerFacts:
-        """Returns what an answer to a request of a round says besides its numbers."""
-        return AnswerFacts(users=frame.head.about.get("users", 0))
 
     def _model(self, frame: Frame) -> bytes:
         """Takes a model for all of the node's users, to recommend by."""
@@ -297,7 +292,7 @@ class FederatedNode:
         write_text(self.folder / MEMBERS, members.text())
         self._members = members
         self._begin_sums()
-        return self.responder.seal_for(frame, MEMBERS_NEWS, b"", AnswerFacts())
+        return self.responder.seal_for(frame, MEMBERS_NEWS, b"")
 
     def _further_items(self, frame: Frame) -> bytes:
         """Takes a longer list of items, on which every item that this node knows has its number."""
@@ -309,7 +304,7 @@ class FederatedNode:
         write_text(self.folder / LONGER, items.text)
         self.store.note(TAKEN_ITEMS, _counted(items))
         self._begin()
-        return self.responder.seal_for(frame, ITEMS_NEWS, b"", AnswerFacts())
+        return self.responder.seal_for(frame, ITEMS_NEWS, b"")
 
     def _check_step(self, number: int, model: State) -> None:
         """Raises FrameRefused for the model of a round that has moved further than the rounds since

@@ -33,7 +33,6 @@ Hash = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
 Box = Annotated[bytes, Meta(min_length=BOX, max_length=BOX)]
 Bits = Annotated[bytes, Meta(min_length=1, max_length=MAX_PARTIES // 8)]
-Stage = Annotated[int, Meta(ge=0, le=UNMASKING)]
 
 
 class Strict(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -46,11 +45,11 @@ class Signed(Strict, frozen=True, tag="signed"):
     so.
     """
 
-    stage: Stage
-    sender: Name
+    stage: int
+    sender: str
     head: bytes
     """As `SumTerms.head` returns it. The signature covers it, and so all."""
-    signature: Signature
+    signature: bytes
     body: bytes
 
 
@@ -60,7 +59,7 @@ class Close(Strict, frozen=True, tag="close"):
     more.
     """
 
-    stage: Stage
+    stage: int
 
 
 @completed

@@ -58,8 +58,7 @@ class SecureSumServer:
         self._digest = terms.digest(self.roll)
         # The message of each client at each stage, as evidence for others.
         self._said: list[dict[str, m.Upload]] = [{} for _ in m.STAGES]
-        self._signed_adverts: dict[str, m.SignedAdvert] = {}
-        self._adverts: dict[str, m.Advert] = {}
+        self._adverts: dict[str, m.SignedAdvert] = {}
         # The parties in the order of the roster, and the place of each.
         self._names: list[str] = []
         self._place: dict[str, int] = {}
@@ -183,7 +182,7 @@ class SecureSumServer:
         self.close(m.ADVERT)
         # One for all: it is long, and goes to everybody.
         if not self._roster:
-            self._roster = m.encode(m.Roster(self._adverts_in_order()))
+            self._roster = m.encode(m.Roster(self._entries()))
         return self._roster
 
     def inbox(self, name: str) -> bytes:
@@ -228,7 +227,7 @@ class SecureSumServer:
         """
         require(self.stage == m.UNMASKING, "stage", f"{m.STAGES[self.stage]} is still open")
         if self._total is None:
-            adverts = [self._adverts[name] for name in self._names]
+            adverts = [m.decode(one.body, m.Advert, m.SLACK) for one in self._entries()]
             sharers = self._lists[m.SHARES]
             survivors = self._lists[m.MASKED]
             view = self._views[m.SHARES]
@@ -293,9 +292,8 @@ class SecureSumServer:
         require(len(self._adverts) < m.MAX_PARTIES, "size", f"{m.MAX_PARTIES} parties are there")
 
         def take() -> None:
-            found = m.SignedAdvert(signed.sender, signed.signature, signed.body)
-            self._signed_adverts[signed.sender] = found
-            self._adverts[signed.sender] = advert
+            entry = m.SignedAdvert(signed.sender, signed.signature, signed.body)
+            self._adverts[signed.sender] = entry
 
         return take
 
@@ -395,13 +393,13 @@ class SecureSumServer:
         self._names = sorted(heard)
         self._said[m.ADVERT] = {name: self._said[m.ADVERT][name] for name in self._names}
         self._place = {name: place for place, name in enumerate(self._names)}
-        view = m.roster_view(self._digest, self._adverts_in_order())
+        view = m.roster_view(self._digest, self._entries())
         self._views[m.SHARES] = view
         self._graph = graph(self._names, view, len(self.roll))
 
-    def _adverts_in_order(self) -> list[m.SignedAdvert]:
-        """The signed adverts of the roster."""
-        return [self._signed_adverts[name] for name in self._names]
+    def _entries(self) -> list[m.SignedAdvert]:
+        """The signed adverts in the order of the roster."""
+        return [self._adverts[name] for name in self._names]
 
     def _on(self, stage: int, name: str) -> int:
         """The place of a party that was heard at a closed stage."""

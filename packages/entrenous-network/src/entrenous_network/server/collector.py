@@ -13,7 +13,7 @@ from entrenous.core.contract.declared import Contract
 from entrenous.core.contract.update import Total
 
 from ..frames.contribution import Caps
-from ..frames.frames import AnswerFacts, Code, FrameRefused, opened
+from ..frames.frames import Code, FrameRefused, opened
 from ..frames.request import Requests, RoundWork
 from ..links.port import ServerLink
 from ..secure_sum.doubts import Doubts
@@ -69,11 +69,6 @@ class Collector:
     def counts(self) -> dict[Code, int]:
         """The number of answers by what became of them."""
         return self.intake.counts
-
-    @property
-    def facts(self) -> dict[str, AnswerFacts]:
-        """The facts of the answers of the open round, by node."""
-        return self.intake.facts
 
     @property
     def lengths(self) -> dict[str, float]:
@@ -151,7 +146,6 @@ class Collector:
         """Makes secure sums of some groups of nodes, by their numbers; see `grouped_round.Sums`. No
         group waits for another. Raises ServerStopped.
         """
-        self.intake.facts = {}
         rounds = {
             number: SecureRound(self, work, number, of_group)
             for number, (work, of_group) in works.items()

@@ -19,7 +19,7 @@ from entrenous.core.types import Int64Array
 from ..agreement.members import Members
 from ..frames import contribution
 from ..frames.contribution import Caps, largest_body
-from ..frames.frames import AnswerFacts, Code, Frame, FrameRefused, opened, reason, signed_by
+from ..frames.frames import Code, Frame, FrameRefused, opened, reason, signed_by
 from .journal import Journal
 from .server_folder import LogLine
 
@@ -59,8 +59,6 @@ class ReadAnswer(NamedTuple):
     nonce: bytes
     read: Update | Total
     """The contribution of the answer."""
-    facts: AnswerFacts
-    """All that it says besides."""
 
 
 @final
@@ -68,8 +66,8 @@ class RoundIntake:
     """Takes the answers of one round after the other.
 
     members: the nodes that may send. caps: the limits of what a device may send. counts: how often
-    each code was given, over all rounds of this process. facts: what each node's answer of the open
-    round says besides its numbers. lengths: its length, as `caps.norm` measures it.
+    each code was given, over all rounds of this process. lengths: the length of each node's answer
+    of the open round, as `caps.norm` measures it.
     """
 
     def __init__(
@@ -95,7 +93,6 @@ class RoundIntake:
         """Forgets the answers of the round before."""
         self.total: Total = self.contract.empty_total()
         self.taken: dict[str, bytes] = {}  # identity_of each node's answer
-        self.facts: dict[str, AnswerFacts] = {}
         self.lengths: dict[str, float] = {}
         self._nonces: set[bytes] = set()
         self._left = dict.fromkeys(asked)  # who was asked and has not answered
@@ -156,7 +153,6 @@ class RoundIntake:
                 receipts.append(self.said(*result))
                 continue
             self.total = contribution.add(self.total, result.read)
-            self.facts[result.node] = result.facts
             receipts.append(self.said(Code.ACCEPTED, result.node, ""))
         return receipts
 
@@ -175,7 +171,7 @@ class RoundIntake:
         self.taken[node] = digest
         self._left.pop(node, None)
         self._nonces.add(answer.head.nonce)
-        return ReadAnswer(frame, node, answer.head.nonce, read, AnswerFacts.of(answer.head))
+        return ReadAnswer(frame, node, answer.head.nonce, read)
 
     def _forget(self, answer: ReadAnswer) -> None:
         del self.taken[answer.node], self.lengths[answer.node]

@@ -22,7 +22,7 @@ from entrenous.core.types import Int64Array
 from ..agreement.members import Member
 from ..frames.agreed_model import Word
 from ..frames.contribution import add, read_sum
-from ..frames.frames import AnswerFacts, Code
+from ..frames.frames import Code
 from ..frames.request import RoundWork
 from ..links.admission import Joins
 from ..links.metrics import LinkTally
@@ -135,7 +135,6 @@ class WorkerPool(Generic[H]):
         self._joins = desk(self._welcome)
         self._round = 0  # whose groups say who serves which nodes
         self._home = homes(folder.terms, folder.members, count, 0)
-        self.facts: dict[str, AnswerFacts] = {}
         self.lengths: dict[str, float] = {}
         self._accepted = 0  # answers in the totals of all rounds
         # The sums of what workers have reported, those that have died too.
@@ -218,7 +217,6 @@ class WorkerPool(Generic[H]):
 
     def begin(self, work: RoundWork) -> None:
         self._work = work
-        self.facts = {}
         self.lengths = {}
         common = _said_of_work(work)
         for at, standing in enumerate(self.standing):
@@ -261,7 +259,6 @@ class WorkerPool(Generic[H]):
         """Yields the secure sums of some groups. Each worker makes those of its groups together."""
         self._works = works
         self._summed = []
-        self.facts = {}
         number = next(iter(works.values())).work.round
         self._deal(number, Order("homes", {"round": number}), "moved")
         for at in range(self._count):
@@ -432,7 +429,6 @@ class WorkerPool(Generic[H]):
             self._sent += np.array(about["sent"])
             standing.present = about["present"]
             standing.devices = about["devices"]
-            self.facts |= {name: AnswerFacts(**said) for name, said in about["facts"].items()}
             self.lengths |= about["lengths"]
             if about["waiting"]:
                 self._waits(about["waiting"])

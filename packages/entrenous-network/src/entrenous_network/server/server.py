@@ -5,7 +5,7 @@ counts, so the server may die at any moment.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,6 @@ from entrenous.privacy.protection import ProtectionInForce
 
 from ..frames import agreed_model
 from ..frames.contribution import RoundHalted, agreed_by, halted, moved
-from ..frames.frames import AnswerFacts
 from ..frames.request import RoundWork, announced_of
 from ..frames.row_tests import SummedTests
 from ..links.port import ServerLink
@@ -650,7 +649,6 @@ class FederationServer:
                 "liars": self.folder.liars(),
                 "moved": round(self._moved, 6),
                 "longest_answer": round(self._longest, 6),
-                "said": _shown(self.collecting.facts.values()),
                 **more,
                 "answers": answers,
             }
@@ -660,19 +658,3 @@ class FederationServer:
 def _heard(handed: Handed) -> Set[str]:
     """Returns the nodes that have a model, though it may be that they do not keep it yet."""
     return handed.words.keys() | set(handed.have)
-
-
-def _shown(answers: Iterable[AnswerFacts]) -> dict[str, Mapping[str, float]]:
-    """Returns the least, median and most of each fact over some answers; {} without answers."""
-    every = list(answers)
-    if not every:
-        return {}
-    found: dict[str, Mapping[str, float]] = {}
-    for name in AnswerFacts.__struct_fields__:
-        values = [getattr(one, name) for one in every]
-        found[name] = {
-            "least": min(values),
-            "median": float(np.median(values)),
-            "most": max(values),
-        }
-    return found

@@ -315,12 +315,10 @@ class Worker:
         with self._reporting:
             more, further, on_link = self._counted_since()
         lengths = {name: own.lengths[name] for name in new if name in own.lengths}
-        facts = {name: own.facts[name].said() for name in own.facts.keys() & new}
         waiting = self._waiting
         self._waiting = []
         return {
             "done": sorted(new),
-            "facts": facts,
             "lengths": lengths,
             "counts": more,
             "present": own.present,
