@@ -21,7 +21,7 @@ def test_the_bench_sums_exactly_and_counts_what_is_sent() -> None:
     )
     for mark, plain in (("50x3", 1200), ("50x3_32_bits", 600)):
         assert found[f"plain_bytes_{mark}"] == plain
-        assert plain < found[f"mask_bytes_{mark}"] < plain + 128
+        assert plain < found[f"mask_bytes_{mark}"] < plain + 256
         sent = sum(found[f"{phase}_bytes_{mark}"] for phase in ("keys", "shares", "mask", "unmask"))
         assert found[f"up_bytes_{mark}"] == sent
     assert found["bytes_ratio"] == found["up_bytes_50x3"] / 1200
