@@ -22,7 +22,7 @@ from entrenous_network.server.intake import Open, RoundIntake
 from entrenous_network.server.journal import Journal, read
 from entrenous_network.server.server_folder import ServerFolder
 from entrenous_network.wire import tensors
-from entrenous_network.wire.statement import statement
+from entrenous_network.wire.statement import DOMAIN
 from federation_links import federation, server_of
 from safetensors.numpy import load
 
@@ -125,7 +125,7 @@ def built(said: dict[str, Any], body: bytes, signer: Any, **head: Any) -> bytes:
 
 def framed(said: bytes, signer: Ed25519PrivateKey, body: bytes = b"") -> bytes:
     """A frame of whatever bytes as its head, rightly signed."""
-    return bytes(frames.framed(said, signer.sign(statement(said)), [body]))
+    return bytes(frames.framed(said, signer.sign(DOMAIN + said), [body]))
 
 
 class Taken:

@@ -21,7 +21,7 @@ from entrenous_network.secure_sum.refusal import SumRefused
 from entrenous_network.secure_sum.server import SecureSumServer
 from entrenous_network.secure_sum.terms import Floors, SumTerms
 from entrenous_network.secure_sum.vector import SumRows
-from entrenous_network.wire.statement import statement
+from entrenous_network.wire.statement import DOMAIN
 from msgspec import msgpack, structs
 from secure_sum_in_memory import (
     ALL,
@@ -67,7 +67,7 @@ def listed(signed: m.Signed) -> m.SignedAdvert:
 
 def signature(number: int, head: bytes) -> bytes:
     """The signature of a party under whatever head."""
-    return p.sign(identity(number), statement(head))
+    return p.sign(identity(number), DOMAIN + head)
 
 
 def heads(stage: int, who: int, view: bytes, body: bytes) -> list[bytes]:

@@ -25,7 +25,7 @@ from entrenous.core.errors import EntrenousError
 
 from ..agreement.files import NODE_NAME
 from ..wire.completed import completed
-from ..wire.statement import statement
+from ..wire.statement import DOMAIN
 from ..wire.tensors import Buffer
 
 MAGIC = b"ENTR"
@@ -232,7 +232,7 @@ def seal_parts(
         **fields,
     )
     said = msgspec.msgpack.encode(head)
-    return framed(said, key.sign(statement(said)), body)
+    return framed(said, key.sign(DOMAIN + said), body)
 
 
 def framed(said: bytes, signature: bytes, body: Sequence[Buffer]) -> FrameParts:
@@ -319,7 +319,7 @@ def _head(said: bytes) -> Head:
 def signed_by(frame: Frame, key: Ed25519PublicKey) -> bool:
     """Returns whether a frame carries a valid signature of the owner of `key`."""
     try:
-        key.verify(frame.signature, statement(frame.said))
+        key.verify(frame.signature, DOMAIN + frame.said)
     except InvalidSignature:
         return False
     return True

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from entrenous.core.errors import InputError
 from entrenous.core.types import Array, Int64Array
 
-from ..wire.statement import statement
+from ..wire.statement import DOMAIN
 from . import messages as m
 from . import primitives as p
 from .graph import Graph, graph
@@ -449,7 +449,7 @@ class SecureSumClient:
         """
         head = self.terms.head(stage, name, self._views[stage], size, digest)
         require(
-            self._verify(self.roll[name], signature, statement(head)),
+            self._verify(self.roll[name], signature, DOMAIN + head),
             "signature",
             f"'{name[:40]}' did not sign this {m.STAGES[stage]}: forged, or about another list",
         )
@@ -458,7 +458,7 @@ class SecureSumClient:
         """A message of a stage, signed with the hash of all seen."""
         digest = hashlib.sha256(body).digest()
         head = self.terms.head(stage, self.name, view, len(body), digest)
-        signature = p.sign(self._identity, statement(head))
+        signature = p.sign(self._identity, DOMAIN + head)
         return m.Signed(stage, self.name, head, signature, body)
 
     def _others(self) -> Met:

@@ -1,13 +1,6 @@
-"""The bytes that the sender of a frame signs."""
+"""The words before the head of a frame, in the bytes that its sender signs."""
 
 from __future__ import annotations
 
-# Stands before what is signed, so that a signature is good for nothing else.
+# So a signature is good for nothing else. The head has the digest of the body: all is signed.
 DOMAIN = b"entrenous frame 1\n"
-
-
-def statement(head: bytes) -> bytes:
-    """Returns the bytes that are signed of a frame with this head. It has the digest of the body,
-    and so the signature covers all.
-    """
-    return DOMAIN + head
