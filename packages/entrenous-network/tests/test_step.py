@@ -7,14 +7,20 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from entrenous_network.frames.request import NodeRequest
+from entrenous_network.node.node import FederatedNode
 from entrenous_network.operate.founding import FoundedFederation
 from entrenous_network.operate.going_back import go_back
 from entrenous_network.server.server_folder import ServerFolder, standing
 from federation_links import by_lot, nodes_of, offering, ratings, server_sha256, simulated, trained
 from lying_sums import SubtractingServer
 
+from entrenous.core.contract.protocols import State, arrays_of
+from entrenous.core.contract.update import Total
 from entrenous.core.errors import InputError
+from entrenous.core.types import Array, Float32Array
 
 STEP = 0.05  # of a row; its four numbers move by half of it each
 ROUNDS = 6
@@ -22,8 +28,14 @@ ROUNDS = 6
 pytestmark = pytest.mark.usefixtures("quick")
 
 
-def founded(folder: Path, **terms: Any) -> FoundedFederation:
-    return by_lot(folder, rounds=ROUNDS, answers=ROUNDS, protect={"step": STEP}, **terms)
+def founded(folder: Path, rounds: int = ROUNDS, **terms: Any) -> FoundedFederation:
+    return by_lot(folder, rounds=rounds, answers=rounds, protect={"step": STEP}, **terms)
+
+
+def server_arrays(made: FoundedFederation) -> dict[str, Array]:
+    """The newest model of a server."""
+    with closing(ServerFolder(made.server)) as held:
+        return arrays_of(standing(held, made.terms.make()).state)
 
 
 @pytest.fixture
@@ -94,3 +106,32 @@ def test_a_server_that_goes_back_leaves_as_many_numbers_out(tmp_path: Path) -> N
     assert nodes_of(made)
     with closing(ServerFolder(made.server)) as held:
         assert standing(held, made.terms.make()).round == ROUNDS
+
+
+def test_one_accomplice_has_a_designed_model_follow_from_a_sum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Why nobody signs that a model follows: whoever checks that sees the same sum, and masks hide
+    whose numbers are in it. The step bounds such a model as it bounds any other.
+    """
+    made = founded(tmp_path / "f", 1, people=6)
+    drawn = sorted(nodes_of(made))[:12]
+    honest = FederatedNode.train_sum
+    plan: list[Float32Array] = []
+
+    def train_sum(self: FederatedNode, request: NodeRequest) -> tuple[State, Total]:
+        devices, total = honest(self, request)
+        if self.name == drawn[0] and not plan:
+            sent = total.dense["f"]
+            plan.append(np.where(np.arange(sent.size) % 3, 1.0, -1.0).reshape(sent.shape))
+            # A few times as long as an honest sum: ten times as long would not count.
+            length = np.sqrt((sent.astype(float) ** 2).mean())
+            sent[...] = np.rint(40 * length * plan[0])
+        return devices, total
+
+    monkeypatch.setattr(FederatedNode, "train_sum", train_sum)
+    monkeypatch.setattr(FederatedNode, "offers", lambda self, number: self.name in drawn)
+    before = server_arrays(made)
+    trained(made)
+    moved = server_arrays(made)["y"] - before["y"]
+    assert (np.sign(moved) == plan[0][0]).mean() > 0.9
