@@ -38,7 +38,7 @@ PLAN = FoundingPlan(
     profile="paper",
     protect={
         **{"sampling": "poisson", "answers": 9, "noise": 0.2, "rows": "all"},
-        **{"secure_sum": True, "people": 6},
+        **{"secure_sum": True, "people": 6, "step": 0.06},
     },
     draws="public",
     deadline=5.0,

@@ -59,9 +59,10 @@ const PROTECTION = {
   ...{ lost: (share) => AMOUNT(share) && share < 1, secure_sum: f.flag, defence: f.text() },
   ...{ rows: f.one("as sent", "sorted", "padded", "all"), people: f.whole(1), parties: f.whole(1) },
   ...{ groups: COUNT, answers: COUNT, days: COUNT, bits: f.maybe(f.one(32, 64)) },
+  step: f.maybe(AMOUNT),
 };
 // Of an algorithm, once text is numbers: by them numbers and noise are shared out.
-const SETTINGS = { factors: f.whole(1), cohort: COUNT };
+const SETTINGS = { factors: f.whole(1), cohort: COUNT, init_std: AMOUNT };
 
 function termsOf(text) {
   const terms = fieldsOf(text, "terms.json", TERMS);
@@ -190,7 +191,7 @@ function checkTerms(terms, floors) {
     order === "padded" ||
     (noise && !masked)
   ) {
-    throw new BadInput("a protection of which this device knows clip, masks, noise and lots alone");
+    throw new BadInput("a protection of which this device knows clip, step, masks, noise and lots alone");
   }
   if (!masked && !floors.paper)
     throw new BadInput("the server can read what this device sends; expected masks, or paper=1");
@@ -314,12 +315,15 @@ export class Device {
       if (head.kind === "items") return await this.further(body, answering);
       // Of another list of items, each row could mean another item.
       if (head.items && !UNCOUNTED.has(head.kind)) this.checkItems(head);
+      const { rounds, protection } = this.terms;
+      // By numbers that it leaves out a server could move a model as far as it likes.
+      const last = this.masks && !protection.step ? Infinity : rounds + this.spare;
+      if (round > last) throw new p.Refused("future-round");
       if (this.masks) {
         if (head.kind === "model") return await this.masks.offered(head, body);
         if (KINDS.has(head.kind)) return await this.masks.answer(head, body, answering);
         throw new p.Refused("wrong-kind");
       }
-      if (round > this.terms.rounds) throw new p.Refused("future-round");
       if (head.kind === "model") return await this.taken(head, body);
       if (head.kind === "work") return await this.worked(head, body, answering);
       throw new p.Refused("wrong-kind");
@@ -354,6 +358,7 @@ export class Device {
     if (head.round === this.terms.rounds) throw new p.Refused("future-round");
     if (head.about.users !== 1) throw new p.Refused("wrong-count");
     const { download } = await this.workOf(body, head.model, {});
+    this.checkStep(download, head.round);
     const asked = `${head.round} ${p.hex(head.model)}`;
     // A second training would be a second answer, and the two may tell what the user sent.
     if (asked === this.state.asked) return p.fromBase64(this.state.answer);
@@ -365,8 +370,36 @@ export class Device {
     const answer = await this.seal("update", p.writeArrays(update), about);
     // On the disk before it leaves: a device that is killed now gives the same answer again.
     const changes = { round: head.round, asked, answer: p.toBase64(answer), private: after };
-    await this.leaves({ ...changes, newest: this.kept(download) }, forgotten);
+    await this.leaves({ ...changes, ...this.seen(download, head.round) }, forgotten);
     return answer;
+  }
+
+  // Lost rounds that are made up for by further ones.
+  get spare() {
+    return this.masks ? Math.ceil(this.terms.rounds / 10) : 0;
+  }
+
+  // Refuses a model that has moved further than the rounds since the newest one here allow: no sums
+  // have made it so.
+  checkStep(download, round) {
+    const { step = 0 } = this.terms.protection;
+    if (!step) return;
+    const { items, init_std: std } = this.settings;
+    const before = this.state.newest ? this.newestModel() : { modelled: 0 };
+    const allowed = Math.abs(round - (this.state.seen ?? 0)) * step * 1.001 + 1e-6;
+    for (const [name, rows] of Object.entries(download)) {
+      const width = rows.length / items;
+      for (let i = 0; i < items; i++) {
+        // A first row is of normal numbers, which are no longer than this.
+        const known = i < before.modelled;
+        const first = known ? 0 : std * (Math.sqrt(width) + 6);
+        let square = 0;
+        for (let at = i * width; at < (i + 1) * width; at++)
+          square += (rows[at] - (known ? before.download[name][at] : 0)) ** 2;
+        if (!(Math.sqrt(square) <= allowed + first))
+          throw new p.Refused("wrong-model", "a row moved further than rounds allow");
+      }
+    }
   }
 
   // The download of a request to train, and further arrays.
@@ -397,8 +430,9 @@ export class Device {
 
   async taken(head, body) {
     const download = await this.received(body, {});
+    this.checkStep(download, head.round);
     const trained = head.round === this.terms.rounds;
-    await this.keep({ newest: this.kept(download), trained });
+    await this.keep({ ...this.seen(download, head.round), trained });
     return this.seal("taken", new Uint8Array(), { round: head.round });
   }
 
@@ -424,9 +458,9 @@ export class Device {
     return p.modelDigest(this.shaped(download));
   }
 
-  // A download as text for the state.
-  kept(download) {
-    return p.toBase64(p.writeArrays(this.shaped(download)));
+  // The newest model for the state, as text, with its number.
+  seen(download, round) {
+    return { newest: p.toBase64(p.writeArrays(this.shaped(download))), seen: round };
   }
 
   // ---- the user's rows ----
@@ -481,9 +515,8 @@ export class Device {
     return [before[0] + 1, before[1] + hit, before[2] + inverse];
   }
 
-  // The scores of all items by the newest model, and the items that a list may have.
-  scored() {
-    if (!this.state.newest) throw new BadInput("no model has come yet; run the device");
+  // The newest model, and the number of items that it knows.
+  newestModel() {
     const any = this.model.receives({ ...this.settings, items: null });
     const stored = p.readArrays(p.fromBase64(this.state.newest), any);
     // Items that came after the model have no row in it: zeros, and they are in no list.
@@ -497,7 +530,13 @@ export class Device {
       download[name] = new Float32Array(items * width);
       download[name].set(stored[name]);
     }
-    const modelled = Math.min(...counts);
+    return { download, modelled: Math.min(...counts) };
+  }
+
+  // The scores of all items by the newest model, and the items that a list may have.
+  scored() {
+    if (!this.state.newest) throw new BadInput("no model has come yet; run the device");
+    const { download, modelled } = this.newestModel();
     const before = unpacked(this.state.private);
     const scores = this.model.scores(download, before, this.history, this.settings);
     const left = new Set([...this.state.rows, ...this.items.retired]);

@@ -234,6 +234,7 @@ export class MaskedSide {
     const { inbox, download } = await device.workOf(body, party.terms.model, {
       inbox: ["U8", [null]],
     });
+    device.checkStep(download, round);
     const { items } = device.settings;
     const model = p.hex(party.terms.model);
     let { vector: kept, private: after } = device.state;
@@ -261,7 +262,7 @@ export class MaskedSide {
       times: timesWithNow(device),
       private: after,
       vector: kept,
-      newest: device.kept(download),
+      ...device.seen(download, round),
     };
     this.leaving = { changes, told, forgotten };
     return message;
@@ -313,6 +314,7 @@ export class MaskedSide {
   async offered(head, body) {
     const { device } = this;
     const download = await device.received(body, {});
+    device.checkStep(download, head.round);
     const digest = await device.digestOf(download);
     const word = `${head.round} ${p.hex(digest)}`;
     const [before = -1] = (device.state.word ?? "").split(" ").filter(Boolean).map(Number);
@@ -320,7 +322,7 @@ export class MaskedSide {
     if (before === head.round && device.state.word !== word) throw new p.Refused("conflict");
     if (before > head.round) throw new p.Refused("past-round");
     await device.keep({ word });
-    this.offer = { round: head.round, digest, newest: device.kept(download) };
+    this.offer = { round: head.round, digest, newest: device.seen(download, head.round) };
     return device.seal("taken", new Uint8Array(), { round: head.round, model: digest });
   }
 
@@ -343,7 +345,7 @@ export class MaskedSide {
     if (same.size < least)
       throw new p.Refused("wrong-model", `${same.size} have it; at least ${least}`);
     // Models come between rounds too.
-    await device.keep({ newest: offer.newest, trained: offer.round >= rounds });
+    await device.keep({ ...offer.newest, trained: offer.round >= rounds });
     return device.seal("kept", new Uint8Array(), { round: offer.round, model: offer.digest });
   }
 }

@@ -26,8 +26,9 @@ from entrenous_network.operate.enrolment import identity, join
 from entrenous_network.operate.founding import found_federation
 from entrenous_network.operate.membership import change_items, invite
 from entrenous_network.secure_sum.party_list import DAY
+from entrenous_network.server import server_folder
 from entrenous_network.server.accuracy import noted_tests
-from entrenous_network.server.server import ListsChanged, serve
+from entrenous_network.server.server import ListsChanged, RoundsLost, serve
 from federation_links import FaultyLink, logged, quick_pauses
 from growing_federation import DATA, OWNER, PLAN, USERS
 from javascript import DEVICE, NODE, JavaScript, csv_of, done, joined, requested
@@ -257,6 +258,28 @@ def test_a_vector_with_a_row_that_is_forgotten_meanwhile_does_not_leave(tmp_path
         assert _name(user) in line
         assert device.state["inputs"] == 2
         assert gone in made.people[user].best(18)
+
+
+# ---- the step ------------------------------------------------------------------------------------
+
+
+def test_a_designed_model_is_refused_in_both_languages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = server_folder.first_state
+
+    def designed(*known: Any) -> Any:
+        state = honest(*known)
+        return state._replace(y=state.y + np.float32(5))
+
+    user = 2  # the lot of round 0 draws this person
+    with closing(Mixed(tmp_path / "m", "fcf", (user,))) as made:
+        monkeypatch.setattr(server_folder, "first_state", designed)
+        with pytest.raises(RoundsLost):
+            made.served({})
+        lines = [line for line in logged(made.made.server) if "wrong-model" in line]
+        assert any(_name(user) in line for line in lines) and len(lines) > 10
+        assert not any(device.state.get("newest") for device in made.javascript())
 
 
 # ---- days ----------------------------------------------------------------------------------------
