@@ -148,8 +148,8 @@ LOOKS: tuple[Look, ...] = (
     *(Look(name, "sum", PRIVATE, whole=True) for name in UNDER_PRIVATE),
     Look("fcf", "planted", PRIVATE),
     Look("fcf-newton", "planted", PRIVATE),
-    Look("pfpl+", "planted", PRIVATE, watched=16),
-    Look("fedncf", "planted", PRIVATE, watched=4),
+    Look("pfpl+", "planted", PRIVATE),
+    Look("fedncf", "planted", PRIVATE, watched=16),
 )
 
 
