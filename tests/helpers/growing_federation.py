@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from entrenous_network.agreement.catalogue import Items
-from entrenous_network.agreement.members import MEMBERS, Members
+from entrenous_network.agreement.members import MEMBER, OwnEntry
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.operate.enrolment import identity, join
 from entrenous_network.operate.founding import FoundedFederation, found_federation
@@ -104,8 +104,7 @@ class Growing:
 
     def knows(self, name: str) -> int:
         """The number of members that a node has on its disk."""
-        members = Members.read(self.nodes[name].folder / MEMBERS, USERS)
-        return len(members.roll)
+        return OwnEntry.read(self.nodes[name].folder / MEMBER).size
 
 
 def _name(user: int) -> str:

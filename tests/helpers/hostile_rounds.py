@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from entrenous_network.agreement.files import read_identity
+from entrenous_network.agreement.files import public_bytes, read_identity
 from entrenous_network.frames import contribution
 from entrenous_network.frames.contribution import check_total, shown_schema
 from entrenous_network.frames.frames import Code, Frame, opened, seal, signed_by
@@ -188,7 +188,9 @@ class LyingServer:
         """One lie; then, now and then, a correct request, which must do."""
         request, before = self.lie(), self.kept()
         found = opened(self.node.answer(request))
-        assert signed_by(found, self.node.key.public_key()) and found.head.run == self.sides.run
+        assert (
+            signed_by(found, public_bytes(self.node.key).hex()) and found.head.run == self.sides.run
+        )
         self.counts[code_of(found)] += 1
         if found.head.kind == "refused":
             assert self.kept() == before, code_of(found)

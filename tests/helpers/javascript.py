@@ -17,6 +17,7 @@ import numpy as np
 from entrenous_network.agreement.catalogue import Items
 from entrenous_network.agreement.files import read_json, write_json
 from entrenous_network.agreement.join_link import JoinLink
+from entrenous_network.agreement.members import MEMBER
 from entrenous_network.links.admission import Joins
 from entrenous_network.links.https import HttpsPlan, HttpsServerLink
 from entrenous_network.links.polling import serve
@@ -239,24 +240,15 @@ def replacing(name: str, before: str, after: str) -> Callable[[Parts], object]:
     return lie
 
 
-def _as_another(field: str) -> Callable[[Parts], object]:
-    """A lie: whoever comes is on the list with a field of the first person."""
+def _as_another(**fields: Any) -> Callable[[Parts], object]:
+    """A lie: whoever comes is in the log with other fields."""
 
     def lie(parts: Parts) -> None:
-        members = json.loads(parts["members.json"])
-        (new,) = (name for name in members["nodes"] if name.startswith("device-"))
-        members["nodes"][new][field] = members["nodes"]["person-00"][field]
-        parts["members.json"] = json.dumps(members)
+        own = json.loads(parts[MEMBER])
+        own["member"] |= fields
+        parts[MEMBER] = json.dumps(own)
 
     return lie
-
-
-def _marked(parts: Parts) -> None:
-    """A lie: everybody is one shop's."""
-    members = json.loads(parts["members.json"])
-    for member in members["nodes"].values():
-        member["shop"] = "5e" * 32
-    parts["members.json"] = json.dumps(members)
 
 
 def links_to(
@@ -313,11 +305,12 @@ def links_to(
         desk.of_terms[token.token] = lie
         cases.append(([str(token)], said))
     of_members: list[tuple[Callable[[Parts], object], str]] = [
-        (_as_another("key"), "with this key"),
-        (_marked, "or is a shop's"),
-        (_as_another("users"), "a number that another has"),
-        (lambda parts: parts.update({"members.json": "{}"}), "format undefined; expected 6"),
-        (lambda parts: parts.pop("members.json"), "this is no invitation (SyntaxError)"),
+        (_as_another(key="ab" * 32), "with this key"),
+        (_as_another(shop="5e" * 32), "or is a shop's"),
+        (_as_another(first=0, last=1), "for several users"),
+        (_as_another(first=0, last=0), "the log of members has no"),
+        (lambda parts: parts.update({MEMBER: "{}"}), "format undefined; expected 7"),
+        (lambda parts: parts.pop(MEMBER), "this is no invitation (SyntaxError)"),
     ]
     for lie, said in [*lies, *of_members]:
         token = new()

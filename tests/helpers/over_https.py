@@ -10,8 +10,8 @@ from contextlib import closing
 from pathlib import Path
 
 import httpx
-import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from entrenous_network.agreement.files import public_bytes
 from entrenous_network.agreement.members import Member
 from entrenous_network.links.admission import Admission, here
 from entrenous_network.links.application import Front, Traffic, application
@@ -40,7 +40,7 @@ def shown(node: str = "node-1") -> dict[str, str]:
 
 def members(count: int = 4) -> dict[str, Member]:
     """Nodes of one key, each with a user."""
-    return {f"node-{n}": Member(KEY.public_key(), np.array([n])) for n in range(count)}
+    return {f"node-{n}": Member(f"node-{n}", public_bytes(KEY).hex(), n, n) for n in range(count)}
 
 
 def received(link: HttpsServerLink) -> list[tuple[str, bytes]]:

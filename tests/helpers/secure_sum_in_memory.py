@@ -1,4 +1,4 @@
-"""A secure sum in one process, for the tests: a roll, its clients and a server, and all stages with
+"""A secure sum in one process, for the tests: a log of members, its clients and a server, and all stages with
 some who drop out.
 """
 
@@ -9,10 +9,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from entrenous_network.agreement.members import Member, Members
 from entrenous_network.secure_sum.client import SecureSumClient
 from entrenous_network.secure_sum.primitives import identity_of
 from entrenous_network.secure_sum.server import SecureSumServer
-from entrenous_network.secure_sum.terms import Floors, Roll, SumTerms
+from entrenous_network.secure_sum.terms import Floors, SumTerms
 from entrenous_network.secure_sum.vector import SumRows
 
 MODEL, OTHER = bytes(range(32)), bytes(32)
@@ -31,8 +32,9 @@ def identity(number: int) -> bytes:
 
 
 @cache
-def roll(parties: int) -> Roll:
-    return Roll({name(k): identity_of(identity(k)) for k in range(parties)})
+def members(parties: int) -> Members:
+    come = [Member(name(k), identity_of(identity(k)).hex(), k, k) for k in range(parties)]
+    return Members(parties, come)
 
 
 def name(number: int) -> str:
@@ -43,7 +45,9 @@ def clients(
     parties: int, about: SumTerms | None = None, floors: Floors = SMALL
 ) -> dict[str, SecureSumClient]:
     return {
-        name(k): SecureSumClient(about or terms(), roll(parties), name(k), identity(k), floors)
+        name(k): SecureSumClient(
+            about or terms(), members(parties).head, name(k), identity(k), floors
+        )
         for k in range(parties)
     }
 

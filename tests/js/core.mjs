@@ -8,7 +8,7 @@
 //   key()               that key, as WebCrypto has it
 //
 //   request.json                                    who the device is
-//   terms.json, items.json, longer-items.json, members.json, invitation.json, ca.crt
+//   terms.json, items.json, longer-items.json, member.json, invitation.json, ca.crt
 //                                                   what it was invited to
 //   device.json                                     what its owner has decided
 //   state.json                                      what changes: rows, the newest model and answer
@@ -16,8 +16,8 @@
 import { clipped } from "./clip.mjs";
 import * as f from "./forms.mjs";
 import { listOf, longer, textOf, digestOf } from "./items.mjs";
-import { MEMBERS, checkMembers } from "./lots.mjs";
 import { KINDS, MaskedSide } from "./masked.mjs";
+import { isListed } from "./merkle.mjs";
 import { MODELS, best, settingsOf, unknownSetting } from "./models.mjs";
 import * as p from "./protocol.mjs";
 
@@ -25,7 +25,7 @@ export const FORMAT = 7;
 const LISTED = 10; // items of a list in which a new row is a hit
 const TESTS = 3; // numbers of tests of new rows
 const NO_TESTS = [0, 0, 0]; // rows, hits, sum of 1 / rank
-const PARTS = ["terms.json", "items.json", "longer-items.json", "members.json", "invitation.json"];
+const PARTS = ["terms.json", "items.json", "longer-items.json", "member.json", "invitation.json"];
 const UNCOUNTED = new Set(["items", "members"]); // requests that are about no list of items
 
 export class BadInput extends Error {}
@@ -45,6 +45,13 @@ function checkFields(fields, where, forms) {
 
 export const REQUEST = { name: f.text(1, 64), key: f.text(64, 64) };
 export const INVITATION = { server: f.text(), tls: f.flag };
+const HASH = f.like(/^[0-9a-f]{64}$/);
+const MEMBER = { name: f.text(), key: HASH, first: f.whole(), last: f.whole(), shop: f.maybe(HASH) };
+// The device's entry in the log of members, and the newest log that it has verified.
+const OWN = {
+  ...{ member: f.object(MEMBER), index: f.whole(), size: f.whole(), root: HASH },
+  proof: f.list(HASH, 64),
+};
 const AMOUNT = f.number(0, 1e6);
 const COUNT = f.maybe(f.whole());
 const TERMS = {
@@ -147,18 +154,21 @@ async function orRefused(make) {
 }
 
 // The number of the user whom an invitation is for.
-function userOf(invitation, { name, key }, terms) {
-  const list = fieldsOf(invitation["members.json"], "members.json", MEMBERS);
-  checkMembers(list, terms.users);
+async function userOf(invitation, { name, key }, terms) {
+  const { member, index, proof, ...log } = fieldsOf(invitation["member.json"], "member.json", OWN);
   // Another key under this name means that the invitation is not for this device.
-  const member = list.nodes[name];
-  if (member?.key !== key || member.shop)
+  if (member.name !== name || member.key !== key || member.shop)
     throw new BadInput(`the invitation is not for '${name}' with this key, or is a shop's`);
-  const [[first, last]] = member.users;
-  if (member.users.length !== 1 || first !== last)
-    throw new BadInput("the invitation is for several users; expected one");
+  const { first, last } = member;
+  if (first !== last || last >= terms.users)
+    throw new BadInput("the invitation is for several users, or for none; expected one");
+  const leaf = [name, p.unhex(key), first, last, new Uint8Array()];
+  if (!(await isListed(logOf(log), [leaf, index, proof.map(p.unhex)])))
+    throw new BadInput(`the log of members has no '${name}' with this key and user`);
   return first;
 }
+
+const logOf = ({ size, root }) => ({ size, root: p.unhex(root) });
 
 // Refuses terms of which this device would leave something out, or that promise its owner too little.
 function checkTerms(terms, floors) {
@@ -258,8 +268,8 @@ export class Device {
     device.forgotten = 0; // how often rows were forgotten since
     // Under masks a device answers no request whose answer would be about itself alone.
     if (device.terms.protection.secure_sum) {
-      const members = fieldsOf(await files.read("members.json"), "members.json", MEMBERS);
-      device.masks = new MaskedSide(device, members, device.floors);
+      const own = fieldsOf(await files.read("member.json"), "member.json", OWN);
+      device.masks = new MaskedSide(device, logOf(own), device.floors);
     }
     return device;
   }
@@ -293,8 +303,10 @@ export class Device {
     this.remembers(forgotten);
   }
 
-  async keepMembers(list) {
-    await this.files.write("members.json", JSON.stringify({ format: FORMAT, ...list }));
+  // Keeps what a longer log changes of the device's entry.
+  async keepLog(changes) {
+    const own = JSON.parse(await this.files.read("member.json"));
+    await this.files.write("member.json", JSON.stringify({ ...own, ...changes }));
   }
 
   seal(kind, body, fields) {

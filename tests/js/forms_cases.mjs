@@ -5,12 +5,12 @@
 
 import { readFileSync } from "node:fs";
 
-import { SENT } from "./lots.mjs";
+import { LONGER } from "./merkle.mjs";
 import { WORDS, packed } from "./masked.mjs";
 import { ADVERTISED, FROM_SERVER } from "./masks.mjs";
 import * as p from "./protocol.mjs";
 
-const KINDS = { ...FROM_SERVER, advert: ADVERTISED, words: WORDS, members: SENT };
+const KINDS = { ...FROM_SERVER, advert: ADVERTISED, words: WORDS, members: LONGER };
 
 const taken = (make) => {
   try {

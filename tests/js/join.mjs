@@ -10,7 +10,7 @@ const FORM =
 const LARGEST = 1 << 26; // bytes of an answer, at most
 const CERTIFICATE = 1 << 14; // bytes of an authority's certificate, at most
 const SENT = new Set(
-  ["terms", "items", "longer-items", "members", "invitation"].map((name) => `${name}.json`),
+  ["terms", "items", "longer-items", "member", "invitation"].map((name) => `${name}.json`),
 ).add("ca.crt");
 const NEW = "ask the operator for a new link";
 // What a server says, and what to do.

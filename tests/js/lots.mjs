@@ -1,7 +1,6 @@
-// The participation contract (docs/protocol.md, "By lot"): the device's own lot, the rule by which it
-// holds lists of people, and lists of members that become longer.
+// The participation contract (docs/protocol.md, "By lot"): the device's own lot, and the rule by which
+// it holds lists of people.
 
-import * as f from "./forms.mjs";
 import { SumRefused } from "./masks.mjs";
 import * as p from "./protocol.mjs";
 
@@ -9,9 +8,6 @@ const DAY = 86_400; // seconds
 const SHARE = 0.5; // of all members that are in one sum, at most
 const OF_ONE_SHOP = 10; // one of so many people of a sum may be of one shop
 const CLOSE = 0.1; // of the people of a floor: two lists that differ by no more are close
-const MOST = 131_072; // members
-const LONGEST = 128; // bytes of a name
-
 
 // The people of whom a round asks, on average by lot; all of them where the settings name none.
 export const cohortOf = ({ cohort, users }) => Math.min(cohort, users) || users;
@@ -47,7 +43,7 @@ export function timesWithNow({ terms, state, now }) {
 
 // Why a device does not answer in a sum of some people; null if it does. past: the lists that it has
 // consented to, each as {model, people}; floor: of people; members: of the federation; gone: how many
-// answers count no more; shops: as of shopsOf.
+// answers count no more; shops: a Map of the mark of each who bears one.
 export function refusal(people, model, past, demands) {
   const { floor, answers, members, gone = 0, shops = new Map() } = demands;
   const listed = new Set(people);
@@ -68,93 +64,16 @@ export function refusal(people, model, past, demands) {
   return away.some((differ) => differ > 0 && differ <= CLOSE * floor) ? "close" : null;
 }
 
-// The rule as a party of a sum has it. list: of the members.
-export function ruleOf(device, list) {
+// The rule as a party of a sum has it. members: all who are or were.
+export function ruleOf(device, members) {
   const { protection } = device.terms;
   const demands = {
     floor: Math.max(protection.people, device.floors.people),
     answers: protection.answers,
-    members: Object.keys(list.nodes).length,
-    shops: shopsOf(list),
+    members,
   };
-  return (people, model, past) => {
-    const why = refusal(people, model, past, { ...demands, gone: old(device) });
+  return (people, model, past, shops) => {
+    const why = refusal(people, model, past, { ...demands, gone: old(device), shops });
     if (why) throw new SumRefused("contract", why);
   };
-}
-
-// ---- longer lists -------------------------------------------------------------------------------
-
-export const rollOf = ({ nodes, former }) => {
-  const roll = Object.fromEntries(former.map(({ name, key }) => [name, key]));
-  for (const [name, { key }] of Object.entries(nodes)) roll[name] = key;
-  return roll;
-};
-
-// The mark of each who bears that of a shop, by name.
-export function shopsOf({ nodes, former }) {
-  const said = [...former.map(({ name, shop }) => [name, shop])];
-  for (const [name, { shop }] of Object.entries(nodes)) said.push([name, shop]);
-  return new Map(said.filter(([, shop]) => shop));
-}
-
-// The first number that nobody on a list has or had.
-export function nextUser({ nodes, former }) {
-  const lasts = Object.values(nodes).map(({ users }) => users.at(-1)?.[1] ?? -1);
-  // One by one: a call takes no more arguments than a stack has room for.
-  return 1 + [...lasts, ...former.map(({ last }) => last)].reduce((a, b) => Math.max(a, b), -1);
-}
-
-const KEY = f.like(/^[0-9a-f]{64}$/);
-const MARK = f.maybe(f.like(/^([0-9a-f]{64})?$/)); // of a shop
-const NUMBERS = f.list(f.row(f.whole(), f.whole())); // first and last of each stretch
-const NODE = { key: KEY, users: NUMBERS, until: f.maybe(f.whole()), shop: MARK };
-const ENDED = { last: f.whole(), until: f.maybe(f.whole()) };
-const FORMER = { name: f.text(), key: KEY, ...ENDED, shop: MARK };
-export const MEMBERS = { nodes: f.map(f.object(NODE)), former: f.list(f.exact(FORMER)) };
-// What a list lacks has a field more.
-export const SENT = f.object({ ...MEMBERS, after: f.maybe(f.whole()) });
-const bad = (why) => {
-  throw new p.Refused("malformed", `members: ${why}`);
-};
-
-// Refuses a list of members that cannot be: too long, with a name or key that is none, or with a
-// number that two have, or nobody of `users`.
-export function checkMembers({ nodes, former }, users) {
-  const roll = Object.entries(rollOf({ nodes, former }));
-  if (roll.length > MOST) bad("too many");
-  for (const [name] of roll) if (!name || p.bytesOf(name).length > LONGEST) bad("a name");
-  const runs = Object.values(nodes).flatMap(({ users: own }) => own);
-  let next = 0;
-  for (const [first, last] of runs.sort(([a], [b]) => a - b)) {
-    if (first < next) bad("a number that another has");
-    if (last < first || last >= users) bad("no number");
-    next = last + 1;
-  }
-}
-
-// The list of members that a server has sent, whole or as a difference. Refuses one on which somebody
-// whom this device knows is missing, or has another key or other users. users: as of checkMembers.
-export function longer(known, sent, users) {
-  if (!SENT(sent)) bad("not as a list has to be");
-  const { after, nodes, former } = sent;
-  let list = { nodes, former };
-  if (after !== undefined) {
-    const gone = new Set(former.map(({ name }) => name));
-    const before = Object.entries(known.nodes).filter(([name]) => !gone.has(name));
-    list = { nodes: { ...Object.fromEntries(before), ...nodes }, former };
-  }
-  const roll = rollOf(list);
-  const [shops, before] = [shopsOf(list), shopsOf(known)];
-  const next = nextUser(known);
-  checkMembers(list, users);
-  for (const [name, key] of Object.entries(rollOf(known)))
-    if (roll[name] !== key || shops.get(name) !== before.get(name))
-      bad("a member is missing, or has another key or mark");
-  for (const [name, { users: own }] of Object.entries(list.nodes)) {
-    const node = known.nodes[name];
-    if (node && JSON.stringify(node.users) !== JSON.stringify(own)) bad("other users");
-    if (!node && own.flat().some((user) => user < next)) bad("a number that somebody has or had");
-  }
-  return list;
 }

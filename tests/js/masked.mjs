@@ -2,9 +2,10 @@
 // the stages of a sum, and the trained model, which it keeps when a quorum has the same.
 
 import * as lots from "./lots.mjs";
-import { cohortOf, longer, nextUser, offers, old, timesWithNow } from "./lots.mjs";
+import { cohortOf, offers, old, timesWithNow } from "./lots.mjs";
 import * as f from "./forms.mjs";
 import { Party, SIGNATURE, STAGES, SumRefused, floorsOf } from "./masks.mjs";
+import { ENTRY, LONGER, begins, isListed } from "./merkle.mjs";
 import { sampler, seeded } from "./noise.mjs";
 import * as p from "./protocol.mjs";
 
@@ -13,7 +14,7 @@ const NO_TESTS = [0, 0, 0];
 // people's then fit.
 const NARROW = [32, 16, 8, 4].map((bound) => [bound, 32768 / bound - 1]);
 // What nodes have signed of the model that came to them: heads of frames, with their signatures.
-export const WORDS = f.list(f.row(f.bytes(0, 4096), SIGNATURE), 4096);
+export const WORDS = f.list(f.row(f.row(f.bytes(0, 4096), SIGNATURE), ENTRY), 4096);
 export const KINDS = new Set([...STAGES, "agreed", "members"]);
 
 // The terms of a sum, as every party computes them.
@@ -138,10 +139,11 @@ const occupancy = ({ share, width }, people, sums) =>
 // ---- the stages ---------------------------------------------------------------------------------
 
 export class MaskedSide {
-  constructor(device, members, floors) {
+  // log: of the members, as {size, root}.
+  constructor(device, log, floors) {
     this.device = device;
+    this.log = log;
     this.begin();
-    this.know(members);
     const { noise, rows } = device.terms.protection;
     this.floors = { ...floors, noise: noise > 0 };
     this.wide = noise > 0 || rows === "all";
@@ -153,17 +155,8 @@ export class MaskedSide {
     this.offer = null;
   }
 
-  // Takes a list of members as the one that it knows.
-  know(list) {
-    this.list = list;
-    this.members = list.nodes;
-    this.shops = lots.shopsOf(list);
-    const keys = Object.entries(lots.rollOf(list));
-    this.roll = Object.fromEntries(keys.map(([name, key]) => [name, p.unhex(key)]));
-  }
-
   async answer(head, body, about) {
-    if (head.kind === "agreed") return this.agreed(body);
+    if (head.kind === "agreed") return this.agreed(head, body);
     if (head.kind === "members") return this.further(body, about);
     const { device } = this;
     if (head.about.users !== 1) throw new p.Refused("wrong-count");
@@ -194,8 +187,7 @@ export class MaskedSide {
     // Two sums of one round over different parties would tell what this device sent.
     if (round <= device.state.round || (party && party.terms.round > round))
       throw new p.Refused("past-round");
-    const known = Object.keys(this.roll).length;
-    if ((head.about.members ?? known) !== known) throw this.lacks(`${known} members are known here`);
+    this.checkMembers(head);
     const spent = (device.state.inputs ?? 0) - old(device) >= device.terms.protection.answers;
     if (spent) throw new p.Refused("not-drawn", "spent");
     if (!(await offers(device, round))) throw new p.Refused("not-drawn", "lot");
@@ -203,14 +195,11 @@ export class MaskedSide {
     this.answers = new Map();
     this.party = new Party({
       terms: sumTerms(device, head),
-      roll: this.roll,
-      shops: this.shops,
+      log: this.log,
       name: device.name,
       identity: device.key,
       floors: this.floors,
-      // Nobody who was shut out is in a sum.
-      members: this.members,
-      rule: lots.ruleOf(device, this.list),
+      rule: lots.ruleOf(device, this.log.size),
       past,
     });
     return this.party;
@@ -294,17 +283,21 @@ export class MaskedSide {
 
   // ---- who is a member ----
 
-  lacks(why) {
-    return Object.assign(new p.Refused("fewer-members", why), {
-      about: { known: nextUser(this.list) },
-    });
+  // Refuses a request about another log of members than this device knows.
+  checkMembers({ about: { members } }) {
+    const { size: known } = this.log;
+    if ((members ?? known) === known) return;
+    const why = new p.Refused("fewer-members", `${known} members are known here`);
+    throw Object.assign(why, { about: { known } });
   }
 
-  // Takes a longer list, which is on the disk before the next advert is signed under it.
+  // Takes a longer log, which is on the disk before the next advert is signed under it.
   async further(body, about) {
-    const list = longer(this.list, p.jsonOf(body, "members"), this.device.terms.users);
-    await this.device.keepMembers(list);
-    this.know(list);
+    const [size, root, proof] = p.decode(body, LONGER);
+    if (!(await begins({ size, root }, this.log, proof)))
+      throw new p.Refused("malformed", "members: not the log that is known here with more members");
+    await this.device.keepLog({ size, root: p.hex(root), proof: [] });
+    this.log = { size, root };
     this.party = null;
     return this.device.seal("members", new Uint8Array(), about);
   }
@@ -326,20 +319,22 @@ export class MaskedSide {
     return device.seal("taken", new Uint8Array(), { round: head.round, model: digest });
   }
 
-  async agreed(body) {
-    const { device, offer } = this;
+  async agreed(requested, body) {
+    const { device, offer, log } = this;
     if (!offer) throw new p.Refused("not-asked");
+    this.checkMembers(requested);
     const same = new Set();
-    for (const [said, signature] of p.decode(body, WORDS)) {
+    for (const [[said, signature], entry] of p.decode(body, WORDS)) {
+      const [[listed, key]] = entry;
       const head = p.headOf(said);
       const name = p.text(head.node);
-      if (!(name in this.members)) throw this.lacks("a word about the model is of another one");
-      if (!(await p.verified(this.roll[name], signature, p.statement(said))))
+      if (name !== listed || !(await isListed(log, entry))) throw new p.Refused("unknown-node");
+      if (!(await p.verified(key, signature, p.statement(said))))
         throw new p.Refused("bad-signature");
       if (head.kind !== "taken" || head.run !== device.run) throw new p.Refused("wrong-kind");
       if (head.round === offer.round && p.same(head.model, offer.digest)) same.add(name);
     }
-    const { quorum } = floorsOf(Object.keys(this.roll).length, 0);
+    const { quorum } = floorsOf(log.size, 0);
     const { rounds, protection } = device.terms;
     const least = Math.min(quorum, protection.people);
     if (same.size < least)

@@ -2,6 +2,7 @@
 // to pass messages on.
 
 import * as f from "./forms.mjs";
+import { ENTRY, isListed } from "./merkle.mjs";
 import * as p from "./protocol.mjs";
 
 const subtle = globalThis.crypto.subtle;
@@ -17,7 +18,7 @@ const BOX = f.bytes(94, 94);
 const HASH = f.bytes(32, 32);
 export const SIGNATURE = f.bytes(64, 64);
 // The messages that a device opens, by the name that each begins with.
-const SIGNED = f.row(f.text(1, 128), SIGNATURE, f.bytes(0, 256));
+const SIGNED = f.row(ENTRY, SIGNATURE, f.bytes(0, 256));
 export const ADVERTISED = f.row(HASH, HASH, HASH, HASH);
 export const FROM_SERVER = {
   roster: f.row(f.one("roster"), f.list(SIGNED, MOST)),
@@ -167,23 +168,20 @@ export async function graphOf(names, view, members) {
 // ---- a party ------------------------------------------------------------------------------------
 
 export class Party {
-  // terms: of the sum; roll: {name: public key}; shops: a Map of the marks of those who bear one;
-  // floors: what the owner insists on; members: {name: anything}, who may be in a sum, null = the
-  // roll; past: sums consented to, as {model, people: [name]}; rule(people, model, past): refuses
-  // lists; random: for tests.
+  // terms: of the sum; log: of all who can be parties, as {size, root}; floors: what the owner insists
+  // on; past: sums consented to, as {model, people: [name]}; rule(people, model, past, shops): refuses
+  // lists, shops: a Map of the mark of each; random: for tests.
   constructor({
     terms,
-    roll,
-    shops = new Map(),
+    log,
     name,
     identity,
     floors,
-    members = null,
     past = [],
     rule = null,
     random = p.random,
   }) {
-    const given = { terms, roll, shops, name, identity, floors, members, past, rule, random };
+    const given = { terms, log, name, identity, floors, past, rule, random };
     Object.assign(this, given);
     // Fresh in every attempt: shares of an attempt that failed open nothing of the next one.
     this.secrets = { boxes: random(32), masks: random(32), seed: random(32) };
@@ -223,8 +221,7 @@ export class Party {
 
   async check(stage, name, size, hash, signature) {
     const statement = p.statement(this.head(stage, name, this.views[stage], size, hash));
-    const genuine =
-      name in this.roll && (await p.verified(this.roll[name], signature, statement));
+    const genuine = await p.verified(this.keys.get(name), signature, statement);
     demand(genuine, "signature", `'${name}' did not sign this, or signed it about another list`);
   }
 
@@ -232,7 +229,7 @@ export class Party {
     return this.once(ADVERT, NOTHING, async () => {
       const { boxes, masks, seed } = this.secrets;
       const keys = [await p.publicOf("X25519", boxes), await p.publicOf("X25519", masks)];
-      this.views[0] = await termsDigest(this.terms, this.roll, this.shops);
+      this.views[0] = await termsDigest(this.terms, this.log);
       this.advert = p.encode([this.terms.model, ...keys, await commitment(seed)]);
       return this.signed(ADVERT, this.views[0], this.advert);
     });
@@ -266,7 +263,8 @@ export class Party {
 
   // The others, by their signed adverts: known, in order, for this attempt, with the same model.
   async meet([, roster]) {
-    const names = roster.map(([name]) => name);
+    const leaves = roster.map(([[leaf]]) => leaf);
+    const names = leaves.map(([name]) => name);
     demand(
       names.every((name, at) => !at || names[at - 1] < name),
       "roster",
@@ -280,7 +278,12 @@ export class Party {
     );
     const adverts = [];
     const seen = [];
-    for (const [name, signature, message] of roster) {
+    this.keys = new Map(leaves.map(([name, key]) => [name, key]));
+    this.shops = new Map(leaves.map(([name, , , , shop]) => [name, p.hex(shop)]));
+    for (const [entry, signature, message] of roster) {
+      const [[name, , first, last]] = entry;
+      const listed = first === last && (await isListed(this.log, entry));
+      demand(listed, "unknown", "the log does not have each party, with one user");
       await this.check(ADVERT, name, message.length, await p.sha256(message), signature);
       const [model, boxes, masks, seed] = decoded(message, ADVERTISED);
       // A model made for one party alone would mark that party's numbers in the sum.
@@ -289,7 +292,7 @@ export class Party {
       seen.push(p.bytesOf(name), message);
     }
     this.view = await digest(this.views[0], seen);
-    const graph = await graphOf(names, this.view, Object.keys(this.roll).length);
+    const graph = await graphOf(names, this.view, this.log.size);
     Object.assign(this, { names, me, adverts, graph, around: graph.around(me) });
     this.enough([...names.keys()], null);
   }
@@ -299,11 +302,9 @@ export class Party {
     const { floors } = this;
     const { faults, quorum } = this.graph;
     const people = places.map((place) => this.names[place]);
-    const members = this.members ?? this.roll;
-    for (const name of people) demand(name in members, "floor", `'${name}' is no member`);
     const least = Math.max(floors.people, this.terms.people, quorum, faults + 2);
     demand(people.length >= least, "floor", `${people.length} people; at least ${least}`);
-    if (this.rule) this.rule(people, p.hex(this.terms.model), this.past);
+    if (this.rule) this.rule(people, p.hex(this.terms.model), this.past, this.shops);
     const same = ({ people: before }) => before.join("\n") === people.join("\n");
     const sums = 1 + this.past.filter(same).length;
     // A row that one device fills is that device's row.
@@ -443,7 +444,7 @@ export class Party {
   }
 }
 
-export async function termsDigest(terms, roll, shops = new Map()) {
+export async function termsDigest(terms, { size, root }) {
   const {
     run,
     round,
@@ -464,9 +465,7 @@ export async function termsDigest(terms, roll, shops = new Map()) {
     new p.Float(noise),
     items,
   ];
-  const byName = ([a], [b]) => (a < b ? -1 : 1);
-  const entries = [...Object.entries(roll).sort(byName), ...[...shops].sort(byName)];
-  return digest(DOMAIN, about, await p.sha256(p.encode(entries)));
+  return digest(DOMAIN, about, size, root);
 }
 
 async function sealed(key, plain, nonce) {

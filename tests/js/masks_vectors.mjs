@@ -6,6 +6,7 @@ import { deepStrictEqual as equal } from "node:assert";
 import { sampler } from "./noise.mjs";
 import { FROM_SERVER, Party, SumRefused } from "./masks.mjs";
 import { degreeOf, floorsOf, graphOf, maskOf, termsDigest } from "./masks.mjs";
+import { begins, isListed } from "./merkle.mjs";
 import * as p from "./protocol.mjs";
 
 const FLOORS = { people: 3, noise: true, occupancy: 10 };
@@ -13,20 +14,16 @@ const ALL_FULL = () => 99;
 
 // Every message of each party of a sum.
 export async function checkSum(made) {
-  const roll = Object.fromEntries(
-    made.parties.map(({ name, public: key }) => [name, p.unhex(key)]),
-  );
+  const log = { size: made.log.size, root: p.unhex(made.log.root) };
   const terms = { ...made.terms, model: p.unhex(made.terms.model) };
-  const shops = new Map(Object.entries(made.shops));
-  equal(p.hex(await termsDigest(terms, roll, shops)), made.digest);
+  equal(p.hex(await termsDigest(terms, log)), made.digest);
   // A party that draws what the vectors say it drew.
   const partyOf = async ({ name, identity, drawn }) => {
     const secrets = drawn.map(p.unhex);
     const random = () => secrets.shift();
     return new Party({
       terms,
-      roll,
-      shops,
+      log,
       name,
       identity: await p.signingKey(p.unhex(identity)),
       floors: FLOORS,
@@ -68,8 +65,41 @@ export async function checkMasks(made) {
   equal([graph.joined(without(joined)), graph.joined(without(apart))], [true, false]);
   const { key, words } = made.mask;
   equal(Array.from(await maskOf(p.unhex(key), words.length), String), words);
+  await checkTree(made.tree);
   await checkLies(made, partyOf);
   checkNoise();
+}
+
+// The log of members, with proofs that are right and wrong.
+async function checkTree({ leaves, roots, inclusion, consistency }) {
+  const { length: size } = leaves;
+  const heads = roots.map((root, at) => ({ size: at + 1, root: p.unhex(root) }));
+  const head = heads.at(-1);
+  const other = new Uint8Array(32);
+  for (const [at, digits] of leaves.entries()) {
+    const leaf = p.decode(p.unhex(digits), () => true);
+    const proof = inclusion[at].map(p.unhex);
+    equal(await isListed(head, [leaf, at, proof]), true);
+    for (const wrong of [
+      [["zoe", ...leaf.slice(1)], at, proof],
+      [leaf, (at + 1) % size, proof],
+      [leaf, at + size, proof],
+      [leaf, at, proof.slice(1)],
+      [leaf, at, [...proof, other]],
+      [leaf, at, [other, ...proof.slice(1)]],
+    ])
+      equal(await isListed(head, wrong), false);
+    equal(await isListed({ size, root: other }, [leaf, at, proof]), false);
+    const shown = consistency[at].map(p.unhex);
+    equal(await begins(head, heads[at], shown), true);
+    equal(await begins(head, { size: at + 1, root: other }, shown), false);
+    equal(await begins({ size, root: other }, heads[at], shown), false);
+    equal(await begins(heads[at], { size: size + 1, root: head.root }, shown), false);
+    equal(await begins(head, { size: 0, root: heads[at].root }, shown), false);
+    equal(await begins(head, heads[at], [...shown, other]), false);
+    for (const place of shown.keys())
+      equal(await begins(head, heads[at], shown.with(place, other)), false);
+  }
 }
 
 // The code with which a step is refused.
@@ -121,6 +151,8 @@ async function checkLies(made, partyOf) {
     roster: changed((entries) => entries.reverse()),
     signature: changed(forged(1, new Uint8Array(64))),
     malformed: changed(forged(1, new Uint8Array(63))),
+    // Of another one, of another place, and of one that no log has.
+    unknown: changed(forged(0, [roster[3][0][0], 2, roster[3][0][2]])),
     floor: changed((entries) => entries.slice(0, 2)),
   };
   for (const [code, bytes] of Object.entries(rosters)) {

@@ -21,6 +21,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from entrenous_network.agreement import tickets
+from entrenous_network.agreement.members import Member, Members
 from entrenous_network.agreement.terms import FederationTerms
 from entrenous_network.frames import contribution, frames
 from entrenous_network.frames.request import announced, write_download
@@ -29,9 +30,10 @@ from entrenous_network.links.admission import SCHEME
 from entrenous_network.secure_sum import client, messages, primitives, shamir
 from entrenous_network.secure_sum.client import SecureSumClient
 from entrenous_network.secure_sum.graph import degree, faults, graph, quorum
+from entrenous_network.secure_sum.merkle import Leaf, MerkleTree
 from entrenous_network.secure_sum.server import SecureSumServer
 from entrenous_network.secure_sum.statements import commitment
-from entrenous_network.secure_sum.terms import Floors, Roll, SumTerms
+from entrenous_network.secure_sum.terms import Floors, SumTerms
 from entrenous_network.secure_sum.vector import SumRows
 from entrenous_network.wire import tensors
 
@@ -386,6 +388,7 @@ def of_masks() -> dict[str, Any]:
             for n, members in ((4, 4), (10, 11), (100, 100), (129, 300), (300, 300), (1000, 1000))
         ],
         "ring": _ring(),
+        "tree": _tree(),
         "mask": _mask(),
     }
 
@@ -396,18 +399,21 @@ def of_sum(names: Sequence[str], gone: str) -> dict[str, Any]:
     """
     items = secret("items").hex()
     terms = SumTerms(RUN, 2, 1, secret("model"), LENGTH, people=3, noise=0.25, items=items)
-    # One bears the mark of a shop.
+    # One bears the mark of a shop, and one takes no part.
     shops = {names[0]: _public(identity("shop")).hex()}
-    roll = Roll({name: _public(identity(name)) for name in names}, shops)
+    keys = enumerate((name, _public(identity(name)).hex()) for name in (*names, "absent"))
+    come = [Member(name, key, n, n, shops.get(name, "")) for n, (name, key) in keys]
+    members = Members(len(come), come)
+    log = members.head
     floors = Floors(people=3, noise=True)
     sources = {name: Named(f"secrets of {name}") for name in names}
     parties = {}
     for name in names:
         with drawing(sources[name]):
-            parties[name] = SecureSumClient(terms, roll, name, secret(name), floors)
+            parties[name] = SecureSumClient(terms, log, name, secret(name), floors)
     vectors = {name: _vector(place) for place, name in enumerate(names)}
     left = [name for name in names if name != gone]
-    server = SecureSumServer(terms, roll)
+    server = SecureSumServer(terms, members)
     said: dict[str, dict[str, str]] = {name: {} for name in names}
     brought: dict[str, dict[str, str]] = {name: {} for name in names}
 
@@ -448,8 +454,8 @@ def of_sum(names: Sequence[str], gone: str) -> dict[str, Any]:
             "noise": terms.noise,
             "items": terms.items,
         },
-        "digest": terms.digest(roll).hex(),
-        "shops": shops,
+        "digest": terms.digest(log).hex(),
+        "log": {"size": log.size, "root": log.root.hex()},
         "roster": roster.hex(),
         "consents": consents.hex(),
         "gone": gone,
@@ -457,7 +463,7 @@ def of_sum(names: Sequence[str], gone: str) -> dict[str, Any]:
             {
                 "name": name,
                 "identity": secret(name).hex(),
-                "public": roll[name].hex(),
+                "public": members.nodes[name].key,
                 "drawn": sources[name].drawn,
                 "commitment": commitment(bytes.fromhex(sources[name].drawn[2])).hex(),
                 "vector": [str(number) for number in vectors[name].tolist()],
@@ -468,6 +474,29 @@ def of_sum(names: Sequence[str], gone: str) -> dict[str, Any]:
         ],
         "sum": [str(number) for number in total.tolist()],
     }
+
+
+def _tree() -> dict[str, Any]:
+    """Returns the log of seven members: its roots by size, the proof of each member in it, and that
+    it begins as it was with fewer.
+    """
+    tree = MerkleTree()
+    leaves = [Leaf(f"node-{n}", secret(f"key {n}"), n, 2 * n, b"") for n in range(7)]
+    roots = []
+    for leaf in leaves:
+        tree.append(messages.encode(leaf))
+        roots.append(tree.head.root.hex())
+    sizes = range(1, 1 + len(leaves))
+    return {
+        "leaves": [messages.encode(leaf).hex() for leaf in leaves],
+        "roots": roots,
+        "inclusion": [_hexadecimal(tree.inclusion(index)) for index in range(len(leaves))],
+        "consistency": [_hexadecimal(tree.consistency(size)) for size in sizes],
+    }
+
+
+def _hexadecimal(proof: Sequence[bytes]) -> list[str]:
+    return [digest.hex() for digest in proof]
 
 
 def _vector(place: int) -> Int64Array:

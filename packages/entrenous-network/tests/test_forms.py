@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 import pytest
-from entrenous_network.agreement.members import ListFields
+from entrenous_network.agreement.members import LongerLog
 from entrenous_network.frames import agreed_model, contribution, frames
 from entrenous_network.frames.frames import FrameRefused
 from entrenous_network.secure_sum import messages
@@ -27,20 +27,17 @@ pytestmark = pytest.mark.skipif(NODE is None, reason="Node is absent")
 HASH = bytes(range(32))
 SIGNATURE = bytes(64)
 BOX = bytes(messages.BOX)
-SIGNED = ["node-1", SIGNATURE, b"advert"]
+ENTRY = [["node-1", HASH, 1, 1, b""], 1, [HASH]]
+SIGNED = [ENTRY, SIGNATURE, b"advert"]
 # A good message of each kind that a device opens.
 GOOD: dict[str, Any] = {
     "advert": [HASH, HASH, HASH, HASH],
-    "roster": ["roster", [SIGNED, ["node-2", *SIGNED[1:]]]],
+    "roster": ["roster", [SIGNED, SIGNED]],
     "inbox": ["inbox", b"\7", [BOX, BOX]],
     "survivors": ["survivors", b"\7", [[HASH, SIGNATURE]]],
     "consents": ["consents", b"\7", bytes(192)],
-    "words": [[b"head", SIGNATURE]],
-    "members": {
-        "nodes": {"n1": {"key": "ab" * 32, "users": [[1, 1]], "shop": "ab" * 32}},
-        "former": [{"name": "n0", "key": "ab" * 32, "last": 0, "until": 0, "shop": ""}],
-        "after": 1,
-    },
+    "words": [[[b"head", SIGNATURE], ENTRY]],
+    "members": [2, HASH, [HASH]],
     "head": {
         **{"kind": "work", "run": "ab" * 16, "node": b"server", "round": 3, "attempt": 1},
         **{"nonce": bytes(16), "model": HASH, "items": 9, "order": "<", "about": {"users": 1}},
@@ -48,7 +45,7 @@ GOOD: dict[str, Any] = {
     },
 }
 KINDS: dict[str, Any] = {
-    "members": ListFields,
+    "members": LongerLog,
     **{"advert": messages.Advert, "consents": messages.Consents},
     **{"roster": messages.Roster, "inbox": messages.Inbox, "survivors": messages.Survivors},
 }

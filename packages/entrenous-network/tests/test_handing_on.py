@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from entrenous_network.agreement.files import read_json
-from entrenous_network.agreement.members import MEMBERS, Members
 from entrenous_network.frames.frames import opened
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.operate.device import Device
@@ -128,8 +127,7 @@ def test_who_was_away_learns_of_others_and_keeps_the_model(tmp_path: Path) -> No
     assert given(growing).have <= {"device-00", *(_name(user) for user in range(FIRST, USERS))}
     assert not has_model(growing.nodes[away])
     assert paused(growing, Counting(growing.nodes), lambda: has_model(growing.nodes[away]))
-    knows = Members.read(growing.nodes[away].folder / MEMBERS, USERS)
-    assert len(knows.roll) == USERS
+    assert growing.knows(away) == USERS
 
 
 def test_a_server_that_starts_again_gives_nobody_the_same_twice(tmp_path: Path) -> None:

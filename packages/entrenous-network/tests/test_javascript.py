@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from entrenous_network.agreement.catalogue import Items
 from entrenous_network.agreement.files import read_identity
+from entrenous_network.agreement.members import MEMBERS, Members
 from entrenous_network.frames.frames import FrameParts, opened, seal
 from entrenous_network.frames.row_tests import SummedTests
 from entrenous_network.node.common import Common
@@ -388,13 +389,13 @@ def test_a_list_that_comes_in_the_midst_of_a_sum_ends_it(tmp_path: Path, kind: s
         device = made.people[drawn]
         before = made.made
         if kind == "items":
-            text = change_items(made.folder / "f", NEW_ITEMS).text
+            body = change_items(made.folder / "f", NEW_ITEMS).text.encode()
         else:
             made.come(range(36, USERS))
-            text = (before.server / "members.json").read_text()
+            body = Members.read(before.server / MEMBERS, USERS).since(36)
         about = {"users": 1}
         assert asked(made, device, "advert", b"", about=about) == "advert"
-        assert asked(made, device, kind, text.encode()) == kind
+        assert asked(made, device, kind, body) == kind
         count = before.terms.items + 2 * (kind == "items")
         assert asked(made, device, "share", b"", about=about, items=count).startswith("not-asked")
 

@@ -17,7 +17,7 @@ import httpx
 import pytest
 from entrenous_network.agreement.files import IDENTITY, public_bytes, read_identity
 from entrenous_network.agreement.join_link import JoinLink, asking
-from entrenous_network.agreement.members import MEMBERS
+from entrenous_network.agreement.members import MEMBER, MEMBERS, Member, Members, OwnEntry
 from entrenous_network.links import knocking
 from entrenous_network.links.admission import Denied, here
 from entrenous_network.operate.device import Device
@@ -42,6 +42,8 @@ from federation_links import in_one_line, until
 from running_by_lot import DATA, ITEMS, OWNER, PEOPLE, PLAN, Running
 
 from entrenous.core.errors import EntrenousError, InputError
+
+MILLION = 1_000_000  # members
 
 
 @pytest.fixture
@@ -181,6 +183,22 @@ def test_a_link_ends_and_is_used_up_and_is_slow(running: Running, tmp_path: Path
     assert join("i", token=more.token) == "no-such-link"
     # The folder lets nobody join who reads it.
     assert more.token not in (running.made.server / LINKS).read_text()
+
+
+@pytest.mark.slow
+def test_whoever_joins_a_million_is_answered_in_a_few_bytes(tmp_path: Path) -> None:
+    protect = {**PLAN.protect, "people": 20}
+    plan = replace(PLAN, users=MILLION + 9, settings={"cohort": 99}, protect=protect)
+    made = found_federation(tmp_path / "f", ITEMS, [], plan, Place(port=free_ports()[0]))
+    everybody = (Member(f"device-{n}", f"{n:064x}", n, n) for n in range(MILLION))
+    Members(1).write(made.server / MEMBERS, everybody)
+    link = make_link(tmp_path / "f", uses=1, days=1, an_hour=10)
+    request = request_of(tmp_path / "x", link)
+    said = JoinDesk(made.server).joined(link.token, "10.0.0.1", request)
+    assert len(said) <= 20_000
+    (tmp_path / MEMBER).write_text(json.loads(said)[MEMBER])
+    own = OwnEntry.read(tmp_path / MEMBER)
+    assert (own.index, own.size) == (MILLION, MILLION + 1) and own.is_proven()
 
 
 REQUESTS = [
@@ -356,7 +374,7 @@ def test_a_worker_that_is_killed_while_somebody_joins_costs_no_second_place(
         code_of(at_worker(pool, 1, link), request)
     assert len(running.members().nodes) == PEOPLE + 1
     said = knocking.joined(link, knocking.authority(link), request)
-    assert json.loads(said)["members.json"] == (running.made.server / MEMBERS).read_text()
+    assert json.loads(json.loads(said)[MEMBER])["size"] == PEOPLE + 1
     assert len(running.members().nodes) == PEOPLE + 1
     assert links_of(running.folder)[0].left == 0
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from entrenous_network.agreement.members import MEMBERS, Members
+from entrenous_network.agreement.members import MEMBER, MEMBERS, Members, OwnEntry
 from entrenous_network.frames.frames import Code, FrameParts, opened
 from entrenous_network.frames.secure import sum_terms
 from entrenous_network.links.admission import GONE
@@ -46,6 +46,7 @@ from federation_links import (
     virtual_time,
 )
 from lying_sums import SubtractingServer
+from msgspec.structs import replace
 
 from entrenous.core.errors import EntrenousWarning
 
@@ -195,7 +196,7 @@ def test_offers_are_waited_for_while_too_few_have_come(
         work = round_work(held, own.algorithm, own.contract, 0, own.state, None)
         asking = SecureRound(collector, work)
         terms = sum_terms(held.terms, own.contract, 0, 0, work.model)
-        sums = SecureSumServer(terms, held.members.roll)
+        sums = SecureSumServer(terms, held.members)
         asking._missing = set(NAMES[5:])
         assert asking._awaited(sums, 0) == asking._missing
         # Six people may be enough for a sum, whomever of them the lot draws: others may be coming.
@@ -451,11 +452,15 @@ def test_a_sum_of_few_or_of_most_members_is_not_answered(
 
 
 def marked(made: FoundedFederation, names: list[str], known: list[str] = NAMES) -> None:
-    """Some nodes are one shop's, on the list of the server and on those of the nodes `known`."""
-    for folder in (made.server, *(made.nodes[name] for name in known)):
-        members = Members.read(folder / MEMBERS, USERS)
-        shop = {name: members.nodes[name]._replace(shop="5e" * 32) for name in names}
-        (folder / MEMBERS).write_text(members.with_nodes(shop.items()).text())
+    """Some nodes are one shop's, in the log of the server and in that of the nodes `known`."""
+    path = made.server / MEMBERS
+    before = Members.read(path, USERS).nodes.values()
+    shop = [replace(one, shop="5e" * 32 if one.name in names else "") for one in before]
+    path.unlink()
+    Members(USERS).write(path, shop)
+    for name in known:
+        own = OwnEntry.read(made.nodes[name] / MEMBER)
+        own.written(made.nodes[name], Members(USERS, shop).head)
 
 
 def test_a_sum_has_a_tenth_of_one_shop_and_the_server_leaves_the_others_out(

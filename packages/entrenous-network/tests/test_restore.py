@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from entrenous_network.agreement.members import MEMBER, OwnEntry
 from entrenous_network.operate.joining import join_by_link
 from entrenous_network.operate.newcomers import make_link
 from entrenous_network.operate.running import status
@@ -52,7 +53,7 @@ def test_what_came_since_the_copy_is_given_back_and_rounds_count_again(tmp_path:
             by_the_shell(f"entrenous federation items {book} --add {new}")
             taken = first / "longer-items.json"
             until(taken.exists)
-            until(lambda: (first / "members.json").read_text().count('"key"') == PEOPLE + 1)
+            until(lambda: OwnEntry.read(first / MEMBER).size == PEOPLE + 1)
             counted = status(server)["round"]
             until(lambda: status(server)["round"] > counted)
             living.kill()
@@ -69,6 +70,7 @@ def test_what_came_since_the_copy_is_given_back_and_rounds_count_again(tmp_path:
             "backup/server": copy,
             "book": book,
             "/var/lib/entrenous/shop-1": first,
+            "/var/lib/entrenous/late": tmp_path / "late",
         }.items():
             assert name in commands
             commands = commands.replace(name, str(meant))

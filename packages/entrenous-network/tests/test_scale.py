@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from entrenous_network.agreement.members import Member, Members
+from entrenous_network.agreement.files import public_bytes
+from entrenous_network.agreement.members import MEMBERS, Member, Members
 from entrenous_network.agreement.terms import FederationTerms
 from entrenous_network.frames.contribution import of_update
 from entrenous_network.frames.frames import opened, seal
@@ -59,14 +60,10 @@ def crowd(folder: Path, nodes: int, items: int, rounds: int):
     )
     folder.mkdir()
     write_text(folder / "terms.json", terms.text())
-    members = Members(
-        {
-            name: Member(own.public_key(), np.array([n]))
-            for n, (name, own) in enumerate(keys.items())
-        },
-        nodes,
-    )
-    write_text(folder / "members.json", members.text())
+    members = [
+        Member(name, public_bytes(own).hex(), n, n) for n, (name, own) in enumerate(keys.items())
+    ]
+    Members(nodes).write(folder / MEMBERS, members)
     (folder / "identity.key").write_text(key.private_bytes_raw().hex())
     (folder / "identity.key").chmod(0o600)
     algorithm = terms.make()

@@ -13,7 +13,7 @@ import pytest
 from entrenous_lab.trials.again import QuietRounds, made_again
 from entrenous_network.agreement.catalogue import Items
 from entrenous_network.agreement.files import read_identity
-from entrenous_network.frames.frames import Frame, FrameParts, opened, seal
+from entrenous_network.frames.frames import FrameParts, opened, seal
 from entrenous_network.frames.request import RoundWork
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.operate.device import OwnRow
@@ -36,7 +36,6 @@ from federation_links import (
     linked,
     logged,
     nodes_of,
-    offering,
     ratings,
     server_of,
     server_sha256,
@@ -125,27 +124,6 @@ def test_a4_rows_that_too_few_devices_fill_are_in_no_sum(tmp_path: Path) -> None
         serve(linked(nodes_of(made)), made.server)
     assert not (made.server / "model.safetensors").exists()
     assert any("withheld" in line and "occupancy" in line for line in logged(made.server))
-
-
-def test_a7_a_server_that_shows_one_node_another_model_is_found_out(tmp_path: Path) -> None:
-    """The node says which model it was shown, signed, and the others refuse to share with it."""
-    made = by_lot(tmp_path / "f")
-    names = list(made.nodes)[:12]
-    nodes = nodes_of(made, names)
-    offering(nodes)
-    key = read_identity(made.server / "identity.key")
-
-    def ask(name: str, kind: str, body: bytes) -> Frame:
-        model = bytes(32) if name != "node-03" else bytes([1] * 32)
-        about = {"round": 0, "model": model, "items": made.terms.items, "about": {"users": 1}}
-        frame = seal(key, kind, body, run=made.terms.run, node="server", **about)
-        return opened(nodes[name].answer(frame))
-
-    adverts = [ask(name, "advert", b"") for name in names]
-    listed = [m.SignedAdvert(one.node, one.signature, bytes(one.body)) for one in adverts]
-    roster = m.encode(m.Roster(listed))
-    answers = [bytes(ask(name, "share", roster).body) for name in names]
-    assert all(b"withheld" in answer and b"model" in answer for answer in answers)
 
 
 def test_a_node_that_restarts_in_the_middle_is_missing_and_never_masks_a_round_twice(

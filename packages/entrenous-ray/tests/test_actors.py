@@ -20,6 +20,7 @@ from unittest.mock import MagicMock
 import httpx
 import pytest
 from entrenous_network.agreement.certificates import make_keys
+from entrenous_network.agreement.members import MEMBERS
 from entrenous_network.links.https import HttpsPlan
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.node.secure_node import inputs
@@ -160,8 +161,8 @@ def test_who_joins_by_a_link_at_actors_is_handed_the_model(tmp_path: Path) -> No
             until(lambda: has_a_list(device))
         assert [standing.process for standing in pool.standing] == processes
         for part in range(2):
-            lists = tmp_path / "actors" / own.made.terms.run / f"{part:03d}" / "members.json"
-            assert lists.read_bytes() == (own.made.server / "members.json").read_bytes()
+            lists = tmp_path / "actors" / own.made.terms.run / f"{part:03d}" / MEMBERS
+            assert lists.read_bytes() == (own.made.server / MEMBERS).read_bytes()
 
 
 def has_a_list(device: Device) -> bool:

@@ -122,7 +122,7 @@ def _shares_of_colluders(
 @lru_cache(maxsize=256)
 def roster_of(frame: bytes) -> list[str]:
     """The names of a roster, in its order."""
-    found = (value for path, value in leaves(take_apart(frame)) if path[-1] == "sender")
+    found = (value for path, value in leaves(take_apart(frame)) if path[-1] == "name")
     return [str(name) for name in found]
 
 

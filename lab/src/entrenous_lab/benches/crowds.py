@@ -184,13 +184,13 @@ class Devices:
     """The devices of one process, with what they have in common: terms, list and rows."""
 
     def __init__(self, folder: Path, present: int, part: int, once: bool) -> None:
-        from entrenous_network.agreement.members import Members
+        from entrenous_network.agreement.members import MEMBERS, Members
         from entrenous_network.agreement.terms import FederationTerms
         from entrenous_network.secure_sum.primitives import VerifiedOnce, Verify, verified
         from entrenous_network.secure_sum.terms import Floors
 
         self.terms = FederationTerms.read(folder / "terms.json")
-        self.members = Members.read(folder / "members.json", self.terms.users)
+        self.members = Members.read(folder / MEMBERS, self.terms.users).head
         data = data_of(present, ITEMS)
         self.users = np.array_split(np.arange(present), PROCESSES)[part]
         own = data.of_users(self.users)

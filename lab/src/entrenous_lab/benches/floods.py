@@ -147,20 +147,19 @@ def _founded(folder: Path, scene: Flooded) -> str:
     """The folder of a server, with further nodes that have no users, some of which attack. Returns
     the number of its run.
     """
+    from entrenous_network.agreement.files import public_bytes
     from entrenous_network.agreement.members import MEMBERS as LIST
     from entrenous_network.agreement.members import Member, Members
-
-    from entrenous.core.files import write_text
 
     devices = scene.devices
     terms = crowd(folder, data_of(devices, scene.items), scene.settings, ROUNDS)
     members = Members.read(folder / LIST, devices)
     others = range(devices, max(MEMBERS, devices + INTRUDERS))
     more = [
-        (_name(number), Member(node_key(number).public_key(), np.empty(0, np.int64)))
+        Member(_name(number), public_bytes(node_key(number)).hex(), devices, devices - 1)
         for number in others
     ]
-    write_text(folder / LIST, members.with_nodes(more).text())
+    members.write(folder / LIST, more)
     return terms.run
 
 

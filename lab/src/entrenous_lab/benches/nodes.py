@@ -151,7 +151,7 @@ class Devices:
         from entrenous_network.wire.tensors import TensorField
 
         frame = opened(request)
-        assert signed_by(frame, self.terms.operator_key)
+        assert signed_by(frame, self.terms.operator)
         download, more = read_download(
             frame.body, self.shard.contract, 1, {"users": TensorField("i8", (1,))}
         )

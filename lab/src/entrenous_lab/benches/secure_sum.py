@@ -196,17 +196,20 @@ def _identities(names: Sequence[str]) -> dict[str, bytes]:
 
 def _server(names: Sequence[str], length: int, bits: int) -> SecureSumServer:
     try:
+        from entrenous_network.agreement.members import Member, Members
         from entrenous_network.secure_sum.primitives import identity_of
         from entrenous_network.secure_sum.server import SecureSumServer
-        from entrenous_network.secure_sum.terms import Roll, SumTerms
+        from entrenous_network.secure_sum.terms import SumTerms
     except ImportError as error:
         raise InputError(
             "bench secure-sum",
             f"{error.name} is not installed",
             fix='pip install "entrenous[network]"',
         ) from None
-    roll = Roll({name: identity_of(key) for name, key in _identities(names).items()})
-    return SecureSumServer(SumTerms("bench", 0, 0, bytes(32), length, bits), roll)
+    keys = enumerate(_identities(names).items())
+    come = [Member(name, identity_of(key).hex(), k, k) for k, (name, key) in keys]
+    members = Members(len(names), come)
+    return SecureSumServer(SumTerms("bench", 0, 0, bytes(32), length, bits), members)
 
 
 def _started(parties: int, table: SummedTable) -> dict[str, SecureSumClient]:
@@ -217,7 +220,7 @@ def _started(parties: int, table: SummedTable) -> dict[str, SecureSumClient]:
 
     floors = Floors(people=1, occupancy=0)  # with 30 % missing, fewer than the default are left
     return {
-        name: SecureSumClient(server.terms, server.roll, name, key, floors)
+        name: SecureSumClient(server.terms, server.members.head, name, key, floors)
         for name, key in _identities(names).items()
     }
 

@@ -15,8 +15,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-import numpy as np
-
 from entrenous.data.interactions import Interactions
 
 if TYPE_CHECKING:
@@ -43,8 +41,8 @@ def crowd(
     """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from entrenous_network.agreement.certificates import make_keys
-    from entrenous_network.agreement.files import write_identity
-    from entrenous_network.agreement.members import Member, Members
+    from entrenous_network.agreement.files import public_bytes, write_identity
+    from entrenous_network.agreement.members import MEMBERS, Member, Members
     from entrenous_network.agreement.terms import FederationTerms
 
     from entrenous.core.files import write_text
@@ -66,11 +64,11 @@ def crowd(
     folder.mkdir(mode=0o700)
     make_keys(folder / "keys")
     write_text(folder / "terms.json", terms.text())
-    members = {
-        f"node-{user}": Member(node_key(user).public_key(), np.array([user]))
+    members = [
+        Member(f"node-{user}", public_bytes(node_key(user)).hex(), user, user)
         for user in range(terms.users)
-    }
-    write_text(folder / "members.json", Members(members, terms.users).text())
+    ]
+    Members(terms.users).write(folder / MEMBERS, members)
     write_identity(folder / "identity.key", server)
     return terms
 

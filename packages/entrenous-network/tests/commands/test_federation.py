@@ -150,7 +150,7 @@ def test_what_a_federation_by_lot_lacks_is_said_at_once_and_can_be_pasted(
     [
         (["--host", "foo bar"], "--name, --host: got 'foo bar'; expected a host name or an IP"),
         (["--name", ""], "--name, --host: got ''; expected a host name"),
-        (["--users", "1000000000000"], "--users: got 1000000000000; expected at most 131072"),
+        (["--users", "1000000000000"], "--users: got 1000000000000; expected at most 10000000"),
     ],
 )
 def test_a_place_or_a_number_that_cannot_be_founds_nothing(

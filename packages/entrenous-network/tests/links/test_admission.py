@@ -7,9 +7,9 @@ from __future__ import annotations
 import time
 from base64 import urlsafe_b64encode
 
-import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from entrenous_network.agreement.files import public_bytes
 from entrenous_network.agreement.members import Member
 from entrenous_network.frames.frames import seal
 from entrenous_network.links.admission import REMEMBERED, Admission, Denied, Rates, here
@@ -20,8 +20,8 @@ KEY, OTHER = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
 
 def admission(now: float | None = None) -> Admission:
     members = {
-        "node-1": Member(KEY.public_key(), np.arange(3)),
-        "node-2": Member(OTHER.public_key(), np.arange(3, 5)),
+        "node-1": Member("node-1", public_bytes(KEY).hex(), 0, 2),
+        "node-2": Member("node-2", public_bytes(OTHER).hex(), 3, 4),
     }
     return Admission(RUN, members, time.time if now is None else lambda: now)
 

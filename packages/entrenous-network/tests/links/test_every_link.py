@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from entrenous_lab.memory_link import MemoryServerLink
-from entrenous_network.agreement.members import Members
+from entrenous_network.agreement.members import MEMBERS, Members
 from entrenous_network.links.https import HttpsPlan, HttpsServerLink
 from entrenous_network.links.port import ServerLink
 from entrenous_network.operate.founding import FoundedFederation
@@ -39,7 +39,7 @@ def memory(made: FoundedFederation) -> Iterator[ServerLink]:
 @contextmanager
 def https(made: FoundedFederation, *, tls: bool = True) -> Iterator[ServerLink]:
     """A server's link, and its nodes as tasks of one thread, each with a connection."""
-    members = Members.read(made.server / "members.json", made.terms.users)
+    members = Members.read(made.server / MEMBERS, made.terms.users)
     plan = HttpsPlan(port=0, keys=made.server / "keys" if tls else None)
     with closing(HttpsServerLink(plan, made.terms.run, members.nodes, 1 << 20)) as link:
         link.start()

@@ -20,9 +20,9 @@ from secure_sum_in_memory import (
     consented,
     left,
     masked,
+    members,
     name,
     plain,
-    roll,
     shared,
     terms,
     unmasked,
@@ -39,7 +39,7 @@ LATER = {name(k) for k in (17, 18, 19)}  # gone before they have given shares
 
 
 def started(parties: int) -> Sum:
-    return clients(parties), SecureSumServer(terms(), roll(parties))
+    return clients(parties), SecureSumServer(terms(), members(parties))
 
 
 def resigned(

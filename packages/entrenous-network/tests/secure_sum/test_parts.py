@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from entrenous_network.secure_sum import messages as m
 from entrenous_network.secure_sum import primitives as p
 from entrenous_network.secure_sum.graph import COMPLETE, degree, faults, graph, quorum
+from entrenous_network.secure_sum.merkle import LogHead
 from entrenous_network.secure_sum.shamir import PRIME, combine, split, weights
-from entrenous_network.secure_sum.terms import MOST_MEMBERS, Roll
 from entrenous_network.secure_sum.vector import SumRows, pack, rows_of, size, unpack
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -204,19 +204,8 @@ def test_terms_that_cannot_be(wrong: dict[str, object]) -> None:
         terms(**wrong)  # type: ignore[arg-type]
 
 
-def test_rolls_that_cannot_be() -> None:
-    for wrong in (
-        {"": bytes(32)},
-        {"x" * 129: bytes(32)},
-        {"a": bytes(31)},
-        {str(k): bytes(32) for k in range(MOST_MEMBERS + 1)},
-    ):
-        with pytest.raises(InputError, match="secure sum roll"):
-            Roll(wrong)
-
-
-def test_every_term_and_the_roll_are_in_the_digest() -> None:
-    roll = Roll({"a": bytes(32)})
+def test_every_term_and_the_log_are_in_the_digest() -> None:
+    log = LogHead(1, bytes(32))
     others = [
         {"run": "b"},
         {"round": 4},
@@ -225,11 +214,12 @@ def test_every_term_and_the_roll_are_in_the_digest() -> None:
         {"bits": 32},
         {"items": "b"},
     ]
-    digests = {terms(**other).digest(roll) for other in others} | {
-        terms().digest(roll),
-        terms().digest(Roll({"a": b"\1" * 32})),
+    digests = {terms(**other).digest(log) for other in others} | {
+        terms().digest(log),
+        terms().digest(LogHead(1, b"\1" * 32)),
+        terms().digest(LogHead(2, bytes(32))),
     }  # type: ignore[arg-type]
-    assert len(digests) == len(others) + 2
+    assert len(digests) == len(others) + 3
     assert m.roster_view(b"these terms", []) != m.roster_view(
         b"others", []
     )  # and in all that follows a roster

@@ -21,9 +21,9 @@ from secure_sum_in_memory import (
     clients,
     consented,
     masked,
+    members,
     name,
     plain,
-    roll,
     shared,
     summed,
     terms,
@@ -36,7 +36,7 @@ def everyone_in(parties: int, values: dict[str, np.ndarray], **about: object) ->
     length = len(next(iter(values.values())))
     agreed = terms(length, **about)
     total, senders = summed(
-        clients(parties, agreed), SecureSumServer(agreed, roll(parties)), values
+        clients(parties, agreed), SecureSumServer(agreed, members(parties)), values
     )
     assert senders == list(values)
     return total
@@ -45,7 +45,7 @@ def everyone_in(parties: int, values: dict[str, np.ndarray], **about: object) ->
 def exact(parties: int, gone: list[list[str]], length: int = 40) -> None:
     values, agreed = vectors(parties, length), terms(length)
     total, senders = summed(
-        clients(parties, agreed), SecureSumServer(agreed, roll(parties)), values, gone
+        clients(parties, agreed), SecureSumServer(agreed, members(parties)), values, gone
     )
     assert len(senders) == parties - len({*gone[0], *gone[1], *gone[2]})
     assert total.dtype == np.int64 and np.array_equal(total, plain(values, senders))
@@ -99,7 +99,7 @@ def uniform(bits: int) -> bool:
     seen = []
     for attempt in range(10):
         agreed = terms(500, bits=bits, attempt=attempt)
-        server, parties = SecureSumServer(agreed, roll(10)), clients(10, agreed)
+        server, parties = SecureSumServer(agreed, members(10)), clients(10, agreed)
         shared(advertised(parties, server), server)
         for each, client in parties.items():
             upload = client.mask(server.inbox(each), np.zeros(500, np.int64), ALL)
@@ -118,7 +118,7 @@ def test_an_upload_that_comes_too_late_keeps_its_own_mask() -> None:
     still covers it.
     """
     agreed, values, late = terms(), vectors(6), name(2)
-    server, parties = SecureSumServer(agreed, roll(6)), clients(6, agreed)
+    server, parties = SecureSumServer(agreed, members(6)), clients(6, agreed)
     shared(advertised(parties, server), server)
     upload = parties[late].mask(server.inbox(late), values[late], ALL)
     here = masked(parties, server, values, [late])
@@ -159,13 +159,13 @@ def test_a_server_made_again_from_its_journal_gives_the_same_total(every: int) -
         """
 
         def __init__(self) -> None:
-            self.server, self.at = SecureSumServer(agreed, roll(8), journal.append), 0
+            self.server, self.at = SecureSumServer(agreed, members(8), journal.append), 0
 
         def __getattr__(self, method: str) -> object:
             nonlocal deaths
             if len(journal) >= self.at + every:
                 self.server, self.at, deaths = (
-                    SecureSumServer.rebuilt(agreed, roll(8), journal, journal.append),
+                    SecureSumServer.rebuilt(agreed, members(8), journal, journal.append),
                     len(journal),
                     deaths + 1,
                 )
@@ -175,13 +175,13 @@ def test_a_server_made_again_from_its_journal_gives_the_same_total(every: int) -
     total, senders = summed(clients(8, agreed), server, values, [[], [name(1)], [name(5)], [], []])  # type: ignore[arg-type]
     assert deaths >= len(journal) // (every + 1) - 1 and len(journal) == 8 + 7 + 6 + 6 + 6 + 4
     assert np.array_equal(total, plain(values, senders))
-    assert np.array_equal(SecureSumServer.rebuilt(agreed, roll(8), journal).total(), total)
+    assert np.array_equal(SecureSumServer.rebuilt(agreed, members(8), journal).total(), total)
 
 
 def test_the_same_question_again_has_the_same_answer() -> None:
     """A receipt that was lost costs nothing, on either side."""
     values = vectors(4)
-    server, parties = SecureSumServer(terms(), roll(4)), clients(4)
+    server, parties = SecureSumServer(terms(), members(4)), clients(4)
 
     def twice(message: Callable[[], m.Signed]) -> None:
         assert [server.add(message()) for _ in range(2)] == [True, False]

@@ -17,14 +17,14 @@ from .address import split_address
 from .catalogue import ITEMS
 from .files import Hex32, Hex64, read_json
 from .growth import LONGER
-from .members import MEMBERS
+from .members import MEMBER
 from .terms import TERMS
 from .tickets import Seconds, Ticket
 
 T = TypeVar("T")
 INVITATION = "invitation.json"
-# Members with a server, the certificate with TLS.
-INVITED = (TERMS, MEMBERS, ITEMS, LONGER, INVITATION, "ca.crt")
+# Its entry with a server, the certificate with TLS.
+INVITED = (TERMS, MEMBER, ITEMS, LONGER, INVITATION, "ca.crt")
 # Peers whose addresses are in every invitation, at least: with a single one, nobody could join
 # after its end.
 BOOTSTRAPS = 2

@@ -1,122 +1,210 @@
-"""The membership list: the nodes of a federation, which users each of them serves, and who is no
-member any more.
+"""The members of a federation, in the order in which they joined: which users each of them serves,
+and who is no member any more. A file has a line for each change, and is never written anew.
+
+With a server the list is a log (`secure_sum/merkle.py`): its head says all of it, and each device
+has its own entry and the newest head that it has verified.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+import os
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeAlias, final
+from typing import Annotated, Self, final
 
 import msgspec
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from entrenous.core.errors import InputError
 from entrenous.core.types import Int64Array
 
-from ..secure_sum.terms import Roll
+from ..secure_sum.merkle import LEVELS, Count, Hash, Leaf, LogEntry, LogHead, MerkleTree, Proof
 from ..wire.completed import completed
-from .files import FORMAT, Hex32, Mark, read_json
+from ..wire.tensors import Buffer
+from .files import Hex32, Mark, NodeName, json_text, missing, read_json, write_json
 
-MEMBERS = "members.json"
-# Every language can count so far.
-Whole: TypeAlias = Annotated[int, Meta(ge=0, lt=2**53)]
-
-
-class Member(NamedTuple):
-    """A member of a federation."""
-
-    key: Ed25519PublicKey
-    users: Int64Array
-    """The federation's numbers of the users that it serves, int64 ascending; a peer serves one."""
-    until: int = 0
-    """The second since 1970 in which a peer's ticket ends; 0 with a server."""
-    shop: Mark = ""
-
-
-class FormerMember(Struct, frozen=True, forbid_unknown_fields=True):
-    """A key that is no member's any more, since its node was shut out."""
-
-    name: str
-    key: Hex32
-    """The public key, hexadecimal."""
-    last: Whole
-    """The number of its last user."""
-    until: Whole = 0
-    """The second since 1970 in which its ticket ends; 0 with a server."""
-    shop: Mark = ""
-
-
-class MemberFields(Struct, frozen=True, omit_defaults=True):
-    """A member as lists have it."""
-
-    key: Hex32
-    users: list[tuple[Whole, Whole]]
-    """The first and the last of each run of consecutive numbers."""
-    until: Whole = 0
-    shop: Mark = ""
+MEMBERS = "members.jsonl"
+MEMBER = "member.json"  # of a device: its own entry
 
 
 @completed
-class ListFields(Struct, frozen=True):
-    """A list of members, or what somebody's list lacks, as it travels."""
+class Member(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A node that is or was a member, as a line of the list has it."""
 
-    nodes: dict[str, MemberFields]
-    former: list[FormerMember]
-    after: Whole = 0
-    """The first number that nobody has who is known, where the others are lacking."""
+    name: NodeName
+    key: Hex32
+    """The public key, hexadecimal."""
+    first: Count
+    """The federation's number of the first of its users, which are consecutive."""
+    last: Count
+    shop: Mark = ""
+    until: Count = 0
+    """The second since 1970 in which a peer's ticket ends; 0 with a server."""
+    is_out: bool = False
+    """True once the node was shut out."""
+
+    @property
+    def users(self) -> Int64Array:
+        """The federation's numbers of its users, int64 ascending."""
+        return np.arange(self.first, self.last + 1)
+
+    @property
+    def leaf(self) -> Leaf:
+        """The member as the log has it."""
+        shop = bytes.fromhex(self.shop)
+        return Leaf(self.name, bytes.fromhex(self.key), self.first, self.last, shop)
+
+    def line(self) -> bytes:
+        """Returns the line of the list."""
+        return msgspec.json.encode(self) + b"\n"
+
+
+@completed
+class OwnEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    """The entry of a device in the log, and the newest head of the log that it has verified."""
+
+    member: Member
+    index: Count
+    size: Count
+    root: Hex32
+    proof: Annotated[list[Hex32], Meta(max_length=LEVELS)]
+    """Of the entry; empty once the device knows a newer head."""
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Reads an entry from a file. Raises InputError that names the file."""
+        try:
+            return msgspec.convert(read_json(path), cls)
+        except ValueError as bad:
+            problem = f"no member's entry ({type(bad).__name__})"
+            raise InputError(str(path), problem, expected="member, index, size, root") from None
+
+    @property
+    def head(self) -> LogHead:
+        """The newest head of the log that the device knows."""
+        return LogHead(self.size, bytes.fromhex(self.root))
+
+    def is_proven(self) -> bool:
+        """Returns whether the log of the invitation has the member."""
+        proof = [bytes.fromhex(digest) for digest in self.proof]
+        return self.head.has(LogEntry(self.member.leaf, self.index, proof))
+
+    def written(self, folder: Path, head: LogHead) -> Self:
+        """Writes the entry with a newer head into a device's folder, and returns it."""
+        newer = replace(self, size=head.size, root=head.root.hex(), proof=[])
+        write_json(folder / MEMBER, msgspec.to_builtins(newer))
+        return newer
+
+
+@completed
+class LongerLog(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The head of the log, as it travels to a device that knows an earlier one."""
+
+    size: Count
+    root: Hash
+    proof: Proof
+    """That the log begins as the earlier one."""
 
 
 @final
 class Members:
-    """The membership list of a federation of `users` users.
+    """The members of a federation of `users` users. nodes: those who are members now, by name.
+    next_user: the first number that no user has or had.
 
-    nodes: by name. former: keys that were members', oldest first. Raises InputError for a user that
-    does not exist or has two nodes.
+    Raises InputError as `add` does.
     """
 
-    def __init__(
-        self, nodes: Mapping[str, Member], users: int, former: Sequence[FormerMember] = ()
-    ) -> None:
+    def __init__(self, users: int, members: Iterable[Member] = ()) -> None:
         self.users = users
-        self.former = list(former)
-        self.nodes = dict(sorted(nodes.items()))
-        self.names = list(self.nodes)
-        self._node_of = self._served()
+        self.nodes: dict[str, Member] = {}
+        self.next_user = 0
+        self.length = 0  # bytes of the file that were read or written
+        self._all: list[Member] = []
+        self._place: dict[str, int] = {}  # in `_all`
+        self._keys = set[str]()
+        self._tree = MerkleTree()
+        # The place of the node that serves each user, -1 for none.
+        self._node_of: Int64Array = np.full(users, -1, np.int64)
+        for member in members:
+            self.add(member)
 
-    def _served(self) -> Int64Array:
-        """Returns the place in `names` of the node that serves each user, int64 [users], -1 for
-        none. Raises InputError.
+    @classmethod
+    def read(cls, path: Path, users: int) -> Self:
+        """Reads the list of a federation of `users` users. Raises InputError that names the file,
+        and as `add` does.
         """
-        # All at once: a list may have a hundred thousand members.
-        of_each: list[Int64Array] = [np.empty(0, np.int64)]
-        counts = []
-        for member in self.nodes.values():
-            of_each.append(member.users)
-            counts.append(len(member.users))
-        served = np.concatenate(of_each)
-        places = np.repeat(np.arange(len(counts)), counts)
-        falls = (np.diff(served) <= 0) & (np.diff(places) == 0)
-        wrong = (served < 0) | (served >= self.users)
-        wrong[1:] |= falls
-        if wrong.any():
-            name = self.names[places[np.argmax(wrong)]]
-            problem = "users out of order or range"
-            expected = f"ascending numbers below {self.users}"
-            raise InputError(f"member {name}", problem, expected=expected)
-        serves: Int64Array = np.full(self.users, -1, np.int64)
-        serves[served] = places
-        # Of two nodes with one user only the last stands there now.
-        twice = serves[served] != places
-        if twice.any():
-            name = self.names[serves[served[np.argmax(twice)]]]
-            problem = "serves a user that another node serves"
-            raise InputError(f"member {name}", problem, expected="one node for each user")
-        return serves
+        members = cls(users)
+        members.follow(path)
+        return members
+
+    def follow(self, path: Path) -> None:
+        """Takes the lines that came to the file since it was read. Raises InputError as `read`."""
+        if not path.exists():
+            raise missing(path)
+        with path.open("rb") as file:
+            file.seek(self.length)
+            for line in file:
+                # It is being written, or whoever wrote it was killed.
+                if not line.endswith(b"\n"):
+                    return
+                try:
+                    self.add(msgspec.json.decode(line, type=Member))
+                except ValueError as bad:
+                    problem = f"line {1 + len(self._all)} is no member ({type(bad).__name__})"
+                    fix = "restore it from a backup"
+                    raise InputError(str(path), problem, fix=fix) from None
+                self.length += len(line)
+
+    def write(self, path: Path, members: Iterable[Member]) -> None:
+        """Appends lines to the file, which are on the disk when this returns. Takes off a line
+        before them that was cut short. The caller holds the folder (`changing`), and has read all.
+        """
+        lines = b"".join(member.line() for member in members)
+        with path.open("ab") as file:
+            file.truncate(self.length)
+            file.write(lines)
+            file.flush()
+            os.fsync(file.fileno())
+        self.length += len(lines)
+
+    def add(self, member: Member) -> None:
+        """Takes a new member at the end of the log, or one that is known with another ticket, or
+        shut out: a leaf is for ever.
+
+        Raises InputError for a name or key that is or was another's, and for users who do not exist
+        or have another node.
+        """
+        place = self._place.get(member.name)
+        if place is None:
+            place = self._added(member)
+        elif self._all[place].leaf != member.leaf:
+            problem = "its key, users or mark have changed"
+            raise InputError(f"member {member.name}", problem, expected="what it joined with")
+        self._all[place] = member
+        self.nodes[member.name] = member
+        if member.is_out:
+            del self.nodes[member.name]
+            self._node_of[member.first : member.last + 1] = -1
+
+    def _added(self, member: Member) -> int:
+        """Adds a new member to the log. Returns its place. Raises InputError."""
+        if member.key in self._keys:
+            problem = "has the key of another member"
+            raise InputError(f"member {member.name}", problem, expected="a key of its own")
+        if not self.next_user <= member.first <= member.last + 1 <= self.users:
+            problem = f"users {member.first} to {member.last}"
+            expected = f"{self.next_user} or more, below {self.users}"
+            raise InputError(f"member {member.name}", problem, expected=expected)
+        place = len(self._all)
+        self._all.append(member)
+        self._place[member.name] = place
+        self._keys.add(member.key)
+        self._tree.append(msgspec.msgpack.encode(member.leaf))
+        self._node_of[member.first : member.last + 1] = place
+        self.next_user = member.last + 1
+        return place
 
     def by_node(self, users: Int64Array) -> dict[str, Int64Array]:
         """Returns the users among `users` that each node serves, ascending, for the nodes that
@@ -131,7 +219,7 @@ class Members:
         of_each = np.split(asked, starts[1:])
         served = {}
         for number, own in zip(numbers, of_each, strict=True):
-            served[self.names[number]] = own
+            served[self._all[number].name] = own
         return served
 
     @property
@@ -139,161 +227,55 @@ class Members:
         """The users of each node, by name."""
         return {name: member.users for name, member in self.nodes.items()}
 
-    @cached_property
-    def next_user(self) -> int:
-        """The first number that no user has or had."""
-        return 1 + max(self._last_users(), default=-1)
-
-    def _last_users(self) -> list[int]:
-        """Returns the last user of each node that is or was a member."""
-        lasts = [former.last for former in self.former]
-        for member in self.nodes.values():
-            if len(member.users):
-                lasts.append(int(member.users[-1]))
-        return lasts
+    @property
+    def former(self) -> list[Member]:
+        """The members that were shut out."""
+        return [member for member in self._all if member.is_out]
 
     def is_known(self, name: str, key: str) -> bool:
         """Returns True if a name, or a hexadecimal key, is or was a member's."""
-        return name in self.roll or bytes.fromhex(key) in self.roll.values()
+        return name in self._place or key in self._keys
 
-    def with_nodes(self, nodes: Iterable[tuple[str, Member]]) -> Members:
-        """Returns the list with some nodes added, or with other tickets."""
-        return Members({**self.nodes, **dict(nodes)}, self.users, self.former)
+    # ---- the log ---------------------------------------------------------------------------------
 
-    def without(self, name: str) -> Members:
-        """Returns the list without a node, whose key is noted."""
-        rest = dict(self.nodes)
-        former = _former(name, rest.pop(name))
-        return Members(rest, self.users, [*self.former, former])
+    @property
+    def head(self) -> LogHead:
+        """The log as it is now."""
+        return self._tree.head
 
-    @cached_property
-    def roll(self) -> Roll:
-        """The keys by which parties of secure sums know each other, by name: also of nodes that
-        were shut out. It only grows; each node sees for itself whose sum it is asked for
-        (`party_list`). Raises InputError.
+    def __contains__(self, name: str) -> bool:
+        return name in self._place
+
+    def entry(self, name: str) -> LogEntry:
+        """Returns somebody who is or was a member, with the proof that the log has it."""
+        place = self._place[name]
+        return LogEntry(self._all[place].leaf, place, self._tree.inclusion(place))
+
+    def own_entry(self, name: str) -> str:
+        """Returns what a device keeps of its entry, as the text of a file."""
+        entry = self.entry(name)
+        head = self.head
+        proof = [digest.hex() for digest in entry.proof]
+        own = OwnEntry(self.nodes[name], entry.index, head.size, head.root.hex(), proof)
+        return json_text(msgspec.to_builtins(own))
+
+    def since(self, known: int) -> bytes:
+        """Returns the head, with the proof that the log begins as the one of `known` members did,
+        where that can be: 0 < known <= all.
         """
-        keys = {member.name: bytes.fromhex(member.key) for member in self.former}
-        shops = {member.name: member.shop for member in self.former}
-        for name, member in self.nodes.items():
-            keys[name] = member.key.public_bytes_raw()
-            shops[name] = member.shop
-        return Roll(keys, shops)
-
-    def check_longer(self, before: Members) -> None:
-        """Raises ValueError unless this list is `before` with further nodes: everybody who is or
-        was a member there has the same key and users here, or is a former member, and all others
-        are numbered after these.
-        """
-        for name in before.roll:
-            if self.roll.entry(name) != before.roll.entry(name):
-                raise ValueError("a member is missing, or has another key or mark")
-        for name, member in self.nodes.items():
-            known = before.nodes.get(name)
-            if known is member:
-                continue
-            if known is None and np.any(member.users < before.next_user):
-                raise ValueError("a new member has the number of somebody who is or was one")
-            if known is not None and not np.array_equal(known.users, member.users):
-                raise ValueError("a member has other users")
-
-    def since(self, known: int) -> str:
-        """Returns, as JSON text, what the list of somebody lacks to whom nobody from the number
-        `known` on is known: further nodes, and all former ones.
-        """
-        nodes = {}
-        for name, member in self.nodes.items():
-            if len(member.users) and int(member.users[0]) >= known:
-                nodes[name] = _fields(member)
-        return _text(ListFields(nodes, self.former, known))
-
-    def taken(self, text: str, where: str) -> Members:
-        """Returns the longer list that a text has whole (`text`), or of which it has what this one
-        lacks (`since`). Raises InputError, and ValueError for a list that is not longer.
-        """
-        fields = json.loads(text)
-        members = members_from(fields, where, self.users)
-        if "after" in fields:
-            gone = {member.name for member in members.former}
-            nodes = {name: member for name, member in self.nodes.items() if name not in gone}
-            members = Members({**nodes, **members.nodes}, self.users, members.former)
-        members.check_longer(self)
-        return members
-
-    def text(self) -> str:
-        """Returns the list as JSON text, with a line for each node; users as [first, last] of
-        consecutive numbers.
-        """
-        nodes = [f"{_text(name)}: {_text(_fields(member))}" for name, member in self.nodes.items()]
-        every = ",\n".join(nodes)
-        return f'{{"format": {FORMAT}, "former": {_text(self.former)}, "nodes": {{\n{every}\n}}}}'
-
-    @staticmethod
-    def read(path: Path, users: int) -> Members:
-        """Reads the list of a federation of `users` users from a file. Raises InputError that names
-        the file.
-        """
-        return members_from(read_json(path), str(path), users)
+        size, root = self.head
+        proof: list[bytes] = []
+        if 0 < known <= size:
+            proof = self._tree.consistency(known)
+        return msgspec.msgpack.encode(LongerLog(size, root, proof))
 
 
-def members_from(fields: Mapping[str, Any], where: str, users: int) -> Members:
-    """Returns the list of a federation of `users` users from the JSON object that `Members.text`
-    wrote. where: the place that errors name. Raises InputError.
+def longer(body: Buffer, before: LogHead) -> LogHead:
+    """Returns the head of a longer log, by what `Members.since` made of it. Raises ValueError for
+    one that does not begin as the log `before` does.
     """
-    try:
-        said = msgspec.convert(fields, ListFields)
-        nodes = {name: _member(member, users) for name, member in said.nodes.items()}
-    except ValueError as bad:
-        problem = f"not a membership list ({type(bad).__name__})"
-        raise InputError(where, problem, expected="nodes, each with key and users") from None
-    return Members(nodes, users, said.former)
-
-
-def _former(name: str, member: Member) -> FormerMember:
-    last = int(member.users[-1])
-    return FormerMember(name, _hexadecimal(member.key), last, member.until, member.shop)
-
-
-def _text(part: object) -> str:
-    return msgspec.json.encode(part).decode()
-
-
-def _hexadecimal(key: Ed25519PublicKey) -> str:
-    return key.public_bytes_raw().hex()
-
-
-def _fields(member: Member) -> MemberFields:
-    """Returns a member as lists have it, which `_member` reads."""
-    key = _hexadecimal(member.key)
-    return MemberFields(key, _stretches(member.users), member.until, member.shop)
-
-
-def _member(fields: MemberFields, most: int) -> Member:
-    """Returns a member from the fields that `_fields` wrote. Raises ValueError for numbers that no
-    user has, before there is memory for them.
-    """
-    # A node may serve nobody.
-    stretches: list[Int64Array] = [np.empty(0, np.int64)]
-    for low, high in fields.users:
-        # A list from elsewhere could ask for an array of 2^60 users.
-        if not low <= high < most:
-            raise ValueError(f"users of 0 to {most - 1}")
-        stretches.append(np.arange(low, high + 1))
-    key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(fields.key))
-    return Member(key, np.concatenate(stretches), fields.until, fields.shop)
-
-
-def _stretches(users: Int64Array) -> list[tuple[int, int]]:
-    """Returns the first and the last of each run of consecutive numbers.
-
-    >>> _stretches(np.array([0, 1, 2, 7]))
-    [(0, 2), (7, 7)]
-    """
-    if not len(users):
-        return []
-    first, last = int(users[0]), int(users[-1])
-    if last - first + 1 == len(users):
-        return [(first, last)]
-    breaks = np.flatnonzero(np.diff(users) != 1)
-    firsts = users[np.append(0, breaks + 1)]
-    lasts = users[np.append(breaks, len(users) - 1)]
-    return list(zip(firsts.tolist(), lasts.tolist(), strict=True))
+    said = msgspec.msgpack.decode(body, type=LongerLog)
+    head = LogHead(said.size, said.root)
+    if not head.extends(before, said.proof):
+        raise ValueError("not the log that is known here with more members")
+    return head

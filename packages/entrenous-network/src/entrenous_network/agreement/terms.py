@@ -12,7 +12,6 @@ from math import sqrt
 from pathlib import Path
 from typing import Any, Literal, Self, final
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import Field, PrivateAttr, model_validator
 
 from entrenous.core.contract.declarations import SentArray
@@ -381,11 +380,6 @@ class FederationTerms(Settings):
     @cached_property
     def catalogue(self) -> Catalogue:
         return Catalogue(self.users, self.items, self.interactions, self.scale)
-
-    @cached_property
-    def operator_key(self) -> Ed25519PublicKey:
-        """The public key of the server, or of the operator of peers."""
-        return Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.operator))
 
     # ---- the algorithm ---------------------------------------------------------------------------
 

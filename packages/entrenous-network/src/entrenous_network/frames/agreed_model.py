@@ -13,16 +13,17 @@ from collections.abc import Mapping
 from typing import Annotated, NamedTuple
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from entrenous.core.types import Array
 
 from ..agreement.members import Members
 from ..agreement.terms import FederationTerms
 from ..secure_sum.graph import quorum
+from ..secure_sum.merkle import LogEntry, LogHead
 from ..secure_sum.messages import MAX_PARTIES
 from ..wire.completed import completed
-from .frames import HEAD, KNOWN, SIGNATURE, Code, FrameRefused, headed, signed_by
+from .frames import HEAD, SIGNATURE, Code, FrameRefused, headed, signed_by
 
 AGREED = "agreed"  # brings the words of the others
 # Answers: a model has come; it is the one that a quorum has.
@@ -40,36 +41,52 @@ class OfferedModel(NamedTuple):
 
 
 @completed
-class Word(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Word(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The head of a node's `taken`, with its signature."""
 
     said: Annotated[bytes, Meta(max_length=HEAD)]
     signature: Annotated[bytes, Meta(min_length=SIGNATURE, max_length=SIGNATURE)]
 
 
-Words = Annotated[list[Word], Meta(max_length=MAX_PARTIES)]
+@completed
+class ProvenWord(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A word, with the proof that it is a member's."""
+
+    word: Word
+    entry: LogEntry
+
+
+Words = Annotated[list[ProvenWord], Meta(max_length=MAX_PARTIES)]
 
 
 def written(words: Mapping[str, Word], members: Members, terms: FederationTerms) -> bytes:
-    """Returns the words of nodes that have taken a model, to be passed on: as many as a node needs,
-    of those members whom all others know longest; b"" if there are too few. words: by node.
+    """Returns the words of nodes that have taken a model, to be passed on: as many as a node needs;
+    b"" if there are too few. words: by node.
     """
-    least = enough(members, terms)
+    least = enough(members.head, terms)
     if len(words) < least:
         return b""
     # A few hundred words are enough, and every word goes to everybody.
-    order = sorted(words, key=lambda name: members.nodes[name].users[:1].tolist())
-    return msgspec.msgpack.encode([words[name] for name in order[:least]])
+    some = sorted(words)[:least]
+    return msgspec.msgpack.encode([ProvenWord(words[name], members.entry(name)) for name in some])
 
 
-def enough(members: Members, terms: FederationTerms) -> int:
+def proven_anew(words: bytes, members: Members) -> bytes:
+    """Returns words with proofs by the log of now, of which there may be more members since."""
+    proven = msgspec.msgpack.decode(words, type=Words) if words else []
+    words_of = {one.entry.leaf.name: one.word for one in proven}
+    anew = [ProvenWord(word, members.entry(name)) for name, word in words_of.items()]
+    return msgspec.msgpack.encode(anew) if anew else b""
+
+
+def enough(members: LogHead, terms: FederationTerms) -> int:
     """Returns how many nodes must have taken the same model before any of them keeps it."""
     # Nodes that were shut out count: the others do not know that they were.
-    return min(quorum(len(members.roll)), terms.protection.people)
+    return min(quorum(members.size), terms.protection.people)
 
 
 def check_agreed(
-    body: memoryview, offered: OfferedModel, terms: FederationTerms, members: Members
+    body: memoryview, offered: OfferedModel, terms: FederationTerms, members: LogHead
 ) -> None:
     """Raises FrameRefused unless enough members have signed that they took the offered model."""
     try:
@@ -78,15 +95,13 @@ def check_agreed(
         raise FrameRefused(Code.MALFORMED, type(bad).__name__) from None
     # By name, so that a word that is passed on twice counts once.
     agreed = set()
-    for word in words:
-        frame = headed(word.said, word.signature)
+    for proven in words:
+        entry = proven.entry
+        frame = headed(proven.word.said, proven.word.signature)
         head = frame.head
-        member = members.nodes.get(frame.node)
-        if member is None:
-            # Members may have come since; the server has the longer list.
-            text = "a word about the model is of another one"
-            raise FrameRefused(Code.FEWER_MEMBERS, text, {KNOWN: members.next_user})
-        if not signed_by(frame, member.key):
+        if frame.node != entry.leaf.name or not members.has(entry):
+            raise FrameRefused(Code.UNKNOWN_NODE, "a word about the model is of no member")
+        if not signed_by(frame, entry.leaf.key.hex()):
             raise FrameRefused(Code.BAD_SIGNATURE, "of a word about the model")
         # The word of another run or of another kind would be a signature for something else.
         if head.kind != TAKEN or head.run != terms.run:

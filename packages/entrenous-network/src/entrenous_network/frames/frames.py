@@ -40,9 +40,10 @@ ITEMS_NEWS = "items"
 ADDRESS_NEWS = "addresses"
 # The number in a request of a server that has moved: that of its newest notice of addresses.
 MOVED = "moved"
-# The number in a refusal of a node that lacks a list: of items that it knows, or the first number
-# that no member whom it knows has or had. 0 = it needs the whole list. Of addresses, the number of
-# the notice that it knows.
+# The number in a request: of all who are or were members.
+MEMBERS = "members"
+# The number in a refusal of a node that lacks a list: of items or members that it knows, 0 = it
+# needs the whole list. Of addresses, the number of the notice that it knows.
 KNOWN = "known"
 
 
@@ -316,10 +317,11 @@ def _head(said: bytes) -> Head:
     return head
 
 
-def signed_by(frame: Frame, key: Ed25519PublicKey) -> bool:
-    """Returns whether a frame carries a valid signature of the owner of `key`."""
+def signed_by(frame: Frame, key: str) -> bool:
+    """Returns whether a frame carries a valid signature by a public key, in hexadecimal."""
+    public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
     try:
-        key.verify(frame.signature, DOMAIN + frame.said)
+        public.verify(frame.signature, DOMAIN + frame.said)
     except InvalidSignature:
         return False
     return True

@@ -32,6 +32,7 @@ from .frames import (
     HEAD,
     ITEMS_NEWS,
     KNOWN,
+    MEMBERS,
     MEMBERS_NEWS,
     MOVED,
     SIGNATURE,
@@ -49,8 +50,8 @@ from .frames import (
 NAME = "server"
 # What a node does with a request, by its kind.
 Handlers = Mapping[str, Callable[[Frame], bytes]]
-# Bytes of what a server passes on in a secure sum, at most: a kilobyte for each of its parties.
-LISTS = 4 << 20
+# Bytes of what a server passes on in a secure sum, at most: 1.5 kB for each of its parties.
+LISTS = 6 << 20
 # Kinds of requests that bring what a node may lack.
 UNCOUNTED = {MEMBERS_NEWS, ITEMS_NEWS, ADDRESS_NEWS}
 
@@ -137,7 +138,7 @@ class RoundWork(NamedTuple):
 @final
 class Requests:
     """Makes the signed requests of a server. start: a number that grows with every start of it.
-    moved: that of its newest notice of addresses, 0 = there is none.
+    moved: that of its newest notice of addresses, 0 = there is none. members: all who are or were.
     """
 
     def __init__(
@@ -146,14 +147,15 @@ class Requests:
         terms: FederationTerms,
         contract: Contract,
         start: int,
-        moved: int = 0,
+        moved: int,
+        members: int,
     ) -> None:
         self._key = key
         self._terms = terms
         self._contract = contract
         self._start = start
         # Said in each request, so that a node knows what it lacks.
-        newest = {"retired": terms.retired, MOVED: moved}
+        newest = {"retired": terms.retired, MOVED: moved, MEMBERS: members}
         self._newest = {name: number for name, number in newest.items() if number}
 
     def work(
@@ -193,8 +195,8 @@ class Requests:
         )
 
     def seal(self, kind: str, *body: Buffer, **fields: Any) -> FrameParts:
-        """Returns a message of the server, signed. It says how many items there are, how many of
-        them are retired, and which notice of addresses is the newest, if there are any.
+        """Returns a message of the server, signed. It says how many items and members there are,
+        how many items are retired, and which notice of addresses is the newest, if there are any.
         """
         fields["items"] = self._terms.items
         if self._newest:
@@ -284,7 +286,7 @@ class Responder:
                 "items": self.terms.items,
             }
             # Whoever is on the way could ask a node to train on a model of theirs.
-            if not signed_by(frame, self.terms.operator_key):
+            if not signed_by(frame, self.terms.operator):
                 raise FrameRefused(Code.BAD_SIGNATURE, "not the server of this federation")
             # The operator may have signed this for another federation with the same key.
             if head.run != self.terms.run:

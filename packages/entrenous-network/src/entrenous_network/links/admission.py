@@ -129,7 +129,7 @@ class Admission:
         self, run: str, members: Mapping[str, Member], clock: Callable[[], float] = time.time
     ) -> None:
         self.run = run
-        self.members = members
+        self._members = dict(members)
         self.joins: Joins | None = None
         self._clock = clock
         # The node and the signed time of each checked header, by the header's sha256.
@@ -137,13 +137,13 @@ class Admission:
 
     def change(self, members: Mapping[str, Member]) -> None:
         """Lets these members in from now on, and nobody else."""
-        self.members = members
+        self._members = dict(members)
         # What was checked before was checked by other keys.
         self._checked = OrderedDict()
 
-    def welcome(self, name: str, member: Member) -> None:
+    def welcome(self, member: Member) -> None:
         """Lets one more member in."""
-        self.change({**self.members, name: member})
+        self._members[member.name] = member
 
     def node(self, header: str) -> str:
         """Returns the name of the member that signed a header. Raises Denied."""
@@ -166,7 +166,7 @@ class Admission:
         except (FrameRefused, ValueError):
             raise Denied(401, "no-key") from None
         head = frame.head
-        member = self.members.get(frame.node)
+        member = self._members.get(frame.node)
         # A frame that a member signed for something else, or elsewhere, shows nothing here.
         if head.kind != KIND or head.run != self.run:
             raise Denied(401, "wrong-run")

@@ -47,7 +47,7 @@ from ..agreement.growth import (
     items_in,
     with_more_items,
 )
-from ..agreement.members import MEMBERS
+from ..agreement.members import MEMBER, OwnEntry, longer
 from ..frames import contribution
 from ..frames.agreed_model import AGREED, KEPT, TAKEN, OfferedModel, check_agreed
 from ..frames.frames import (
@@ -75,7 +75,7 @@ from .node_store import (
     RowsForgotten,
     floors_of,
 )
-from .secure_node import SecureSide
+from .secure_node import SecureSide, check_members
 
 # The fact that tells other processes of a longer list of items: `_counted` of it.
 TAKEN_ITEMS = "items"
@@ -133,7 +133,7 @@ class FederatedNode:
         }
         # Under masks a node answers no request whose answer would be about itself alone.
         if self.terms.masked:
-            self._members = self._common.members(folder / MEMBERS, self.terms.users)
+            self._entry = OwnEntry.read(folder / MEMBER)
             floors = floors_of(folder, about)
             noise = floors.noise or self.terms.protection.noise > 0
             self._floors = replace(floors, noise=noise)
@@ -144,9 +144,9 @@ class FederatedNode:
             self._kinds |= {"work": self._work, "model": self._model}
 
     def _begin_sums(self) -> None:
-        """Makes the node's side of secure sums among the members that it knows."""
+        """Makes the node's side of secure sums of the members in the log that it knows."""
         common = self._common
-        secure = SecureSide(self, self._members, self._floors, common.verify, common.clock)
+        secure = SecureSide(self, self._entry.head, self._floors, common.verify, common.clock)
         self._kinds |= dict.fromkeys(STAGES, secure.answer)
 
     def _read_rows(self) -> None:
@@ -267,7 +267,8 @@ class FederatedNode:
         offered = self._offered
         if offered is None:
             raise FrameRefused(Code.NOT_ASKED, "no model was offered since this node started")
-        check_agreed(frame.body, offered, self.terms, self._members)
+        check_members(frame, self._entry.head)
+        check_agreed(frame.body, offered, self.terms, self._entry.head)
         self.store.receive_model(offered.round, offered.arrays)
         return self.responder.seal(KEPT, round=offered.round, model=offered.digest)
 
@@ -282,15 +283,12 @@ class FederatedNode:
         return download
 
     def _further_members(self, frame: Frame) -> bytes:
-        """Takes a longer list of members. Everybody whom this node knows stays as they are, so that
-        a server can make nobody else of a member."""
+        """Takes the head of a longer log of members. It begins as the one that this node knows, so
+        that a server can make nobody else of a member, and shows all nodes the same."""
         with malformed(MEMBERS_NEWS):
-            text = bytes(frame.body).decode()
-            members = self._common.taken(self._members, text, MEMBERS_NEWS)
-            members.roll  # noqa: B018  # raises the error
-        # On the disk first: its next advert is under this list.
-        write_text(self.folder / MEMBERS, members.text())
-        self._members = members
+            head = longer(frame.body, self._entry.head)
+        # On the disk first: its next advert is under this head.
+        self._entry = self._entry.written(self.folder, head)
         self._begin_sums()
         return self.responder.seal_for(frame, MEMBERS_NEWS, b"")
 

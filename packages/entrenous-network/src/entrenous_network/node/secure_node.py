@@ -19,13 +19,13 @@ from entrenous.core.contract.update import Total
 from entrenous.federation.shard import Shard
 from entrenous.privacy.noise import share_of
 
-from ..agreement.members import Members
 from ..agreement.terms import FederationTerms
-from ..frames.frames import KNOWN, Code, Frame, FrameRefused
+from ..frames.frames import KNOWN, MEMBERS, Code, Frame, FrameRefused
 from ..frames.request import NodeRequest, Responder, announced
 from ..frames.row_tests import RowTests, with_tests
 from ..frames.secure import MESSAGE, frame_of, sum_terms
 from ..secure_sum.client import SecureSumClient
+from ..secure_sum.merkle import LogHead
 from ..secure_sum.messages import STAGES, Signed
 from ..secure_sum.party_list import AnswerBudget, Demands, PartyList, refusal
 from ..secure_sum.primitives import Verify, verified
@@ -89,14 +89,14 @@ class SecureSide:
     that restarts during an attempt has dropped out of it, as any node may. The sums that it has
     consented to are on its disk.
 
-    verify: checks signatures; the nodes of one process may share a `VerifiedOnce`. clock: seconds
-    since 1970, of this machine and of nobody else.
+    members: the log of members. verify: checks signatures; the nodes of one process may share a
+    `VerifiedOnce`. clock: seconds since 1970, of this machine and of nobody else.
     """
 
     def __init__(
         self,
         node: TrainingNode,
-        members: Members,
+        members: LogHead,
         floors: Floors,
         verify: Verify = verified,
         clock: Callable[[], float] = time.time,
@@ -105,10 +105,7 @@ class SecureSide:
         self._clock = clock
         self._verify = verify
         self._floors = floors
-        self._roll = members.roll
-        self._next_user = members.next_user
-        # Nobody who was shut out is in a sum.
-        self._members = members.nodes.keys()
+        self._members = members
         own = node.terms.protection
         self._demands = Demands(max(own.people, floors.people), own.answers)
         self._past = node.store.past_sums()
@@ -153,10 +150,7 @@ class SecureSide:
         if current is not None and current > asked:
             raise FrameRefused(Code.PAST_ROUND)
         # Who joined after this node has to be known to it before it signs anything with them.
-        named = head.about.get("members", len(self._roll))
-        if named != len(self._roll):
-            text = f"{len(self._roll)} members are known here, and {named} are named"
-            raise FrameRefused(Code.FEWER_MEMBERS, text, {KNOWN: self._next_user})
+        check_members(frame, self._members)
         # Two sums of one round over different nodes would tell what this node sent.
         if int(store.fact(MASKED) or -1) >= head.round:
             text = "this node's masked input of this round has left before"
@@ -168,11 +162,10 @@ class SecureSide:
             raise FrameRefused(Code.NOT_DRAWN, "lot: it does not take part in this round")
         self._client = SecureSumClient(
             sum_terms(self._node.terms, self._node.contract, *asked, head.model),
-            self._roll,
+            self._members,
             self._node.name,
             self._node.key.private_bytes_raw(),
             self._floors,
-            members=self._members,
             past=self._past,
             rule=self._rule,
             verify=self._verify,
@@ -180,13 +173,13 @@ class SecureSide:
         self._answers = {}
         return self._client
 
-    def _rule(self, listed: PartyList) -> None:
+    def _rule(self, listed: PartyList, shops: Mapping[str, bytes]) -> None:
         """Holds the people of a sum against the participation contract. Raises SumRefused."""
-        # Who may be in a sum is agreed on, so that no server can claim more members.
-        members = len(self._members)
+        # Of the log that is agreed on, so that no server can claim more members.
+        members = self._members.size
         budget = budget_of(self._node.store, self._node.terms)
         old = budget.given - budget.recent(self._clock())
-        why = refusal(listed, members, self._past, self._demands, old, self._roll.shops)
+        why = refusal(listed, members, self._past, self._demands, old, shops)
         require(why is None, "contract", f"{why}: {len(listed.people)} people of {members}")
 
     def _as_agreed(self, client: SecureSumClient, frame: Frame) -> None:
@@ -282,6 +275,14 @@ class SecureSide:
             self._past = (*self._past, consented)
             self._remembered = consented
         return answer
+
+
+def check_members(frame: Frame, known: LogHead) -> None:
+    """Raises FrameRefused for a request about another log of members than the node knows."""
+    named = frame.head.about.get(MEMBERS, known.size)
+    if named != known.size:
+        text = f"{known.size} members are known here, and {named} are named"
+        raise FrameRefused(Code.FEWER_MEMBERS, text, {KNOWN: known.size})
 
 
 def budget_of(store: NodeStore, terms: FederationTerms) -> AnswerBudget:

@@ -23,7 +23,7 @@ from typing import Any, Self
 
 import msgspec
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec import Struct
 
 from entrenous.core.contract.protocols import some_visits
@@ -51,7 +51,7 @@ from ..agreement.files import (
 )
 from ..agreement.growth import LONGER, current_items, current_terms
 from ..agreement.invitation import INVITED, read_peer_invitation, read_server_invitation
-from ..agreement.members import MEMBERS, Member, Members
+from ..agreement.members import MEMBER, Member, OwnEntry
 from ..agreement.terms import TERMS, FederationTerms
 from ..node.node_store import NODE, STORE, NodeStore, check_times
 from ..secure_sum.party_list import in_days
@@ -100,11 +100,10 @@ class EnrolmentRequest(Struct, frozen=True, forbid_unknown_fields=True):
         return tuple(address for address in addresses if address and not address.endswith(":0"))
 
     def member(self, start: int, count: int, until: int = 0) -> Member:
-        """Returns the node's entry in the membership list: its key, and the users `start` to
-        `start + count - 1`. Raises InputError for a count below 1."""
+        """Returns the node as a member with the users `start` to `start + count - 1`. Raises
+        InputError for a count below 1."""
         at_least(f"users of {self.name}", count, 1)
-        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.key))
-        return Member(key, np.arange(start, start + count), until, self.shop)
+        return Member(self.name, self.key, start, start + count - 1, self.shop, until)
 
 
 def _is_address(address: str) -> bool:
@@ -162,7 +161,7 @@ def join(
         raise InputError(
             str(folder), "has joined already", fix="leave --data out, to take a new invitation up"
         )
-    # The server asks for the users that the membership list has, no more and no fewer.
+    # The server asks for the users that the list of members has, no more and no fewer.
     if len(rows.users) != len(users):
         fix = "give each of them a peer"
         if terms.has_server:
@@ -344,12 +343,15 @@ def invited(
     Raises InputError if it is not invited.
     """
     # An invitation that was sent to another node, or changed on its way, is found out here: by the
-    # key in the membership list, or by the operator's signature of the ticket.
+    # key in the log of members, or by the operator's signature of the ticket.
     if terms.has_server:
-        member = Members.read(invitation / MEMBERS, terms.users).nodes.get(request.name)
+        own = OwnEntry.read(invitation / MEMBER)
+        member = own.member
         # With the mark that it asked for: without it a shop could be counted as many people.
-        asked = (key, request.shop)
-        if member is not None and (member.key.public_bytes_raw(), member.shop) == asked:
+        asked = (request.name, key.hex(), request.shop)
+        # Before there is memory for its users.
+        exists = member.last < terms.users
+        if exists and (member.name, member.key, member.shop) == asked and own.is_proven():
             return member.users
     else:
         ticket = read_peer_invitation(invitation).signed()
@@ -365,8 +367,8 @@ def invited(
 def take(folder: Path, invitation: Path) -> None:
     """Copies the files of an invitation that a node needs into its folder."""
     for part in INVITED:
-        # A node that lives knows more items than an old invitation.
-        known = part == LONGER and (folder / LONGER).exists()
+        # A node that lives knows more items and members than an old invitation.
+        known = part in (LONGER, MEMBER) and (folder / part).exists()
         if (invitation / part).exists() and invitation != folder and not known:
             copy_file(invitation / part, folder / part)
 

@@ -59,12 +59,11 @@ from ..agreement.files import (
 )
 from ..agreement.growth import LONGER
 from ..agreement.invitation import BOOTSTRAPS, INVITATION
-from ..agreement.members import MEMBERS, Member, Members
+from ..agreement.members import MEMBER, MEMBERS, Member, Members
 from ..agreement.notice import known_addresses
 from ..agreement.terms import MOST_USERS, OWN, TERMS, FederationTerms
 from ..agreement.tickets import Ticket, ends
 from ..frames.contribution import contract_of
-from ..secure_sum.terms import MOST_MEMBERS
 from ..server.server_folder import FIRST
 from .bounded import (
     NOT_KNOWN,
@@ -202,16 +201,15 @@ def found_federation(
         },
         "terms",
     )
-    most = MOST_MEMBERS if terms.masked else MOST_USERS
-    if users > most:
-        how = " under masks" if terms.masked else ""
-        raise InputError("--users", f"got {users}", expected=f"at most {most}{how}")
+    if users > MOST_USERS:
+        raise InputError("--users", f"got {users}", expected=f"at most {MOST_USERS}")
     terms.check(place=own)
     if terms.profile == DP:
         terms = with_epsilon(terms, plan, own)
     elif terms.masked:
         terms = with_answers(terms, plan, own)
-    members = enrolled(terms, Members({}, terms.users), requests, ends(plan.days))
+    members = Members(terms.users)
+    come = enrolled(terms, members, requests, ends(plan.days))
     if terms.masked and "bits" not in plan.protect:
         terms = _in_32_bits(terms, own)
     terms = _pinned(terms, own)
@@ -224,7 +222,9 @@ def found_federation(
     first = None
     if plan.from_model:
         first = _first_model(plan, terms, items, own)
-    return _written(operator, key, terms, items, own, members, about, first)
+    founded = _written(operator, key, terms, items, own, come, about, first)
+    sent = write_invitations(folder, members.nodes, members)
+    return founded._replace(nodes=sent)
 
 
 def _first_model(plan: FoundingPlan, terms: FederationTerms, items: Items, own: str) -> FirstModel:
@@ -344,12 +344,11 @@ def _written(
     terms: FederationTerms,
     items: Items,
     own: str,
-    members: Members,
+    members: Sequence[Member],
     about: Mapping[str, Any],
     first: FirstModel | None,
 ) -> FoundedFederation:
-    """Writes the operator's own files, a certificate if there is TLS, and an invitation for each
-    member.
+    """Writes the operator's own files, and a certificate if there is TLS.
 
     operator: the operator's folder, which does not exist yet. about: the content of place.json.
     first: the model that it begins with; None = a new one.
@@ -357,7 +356,7 @@ def _written(
     make_folder(operator, mode=0o700)
     write_identity(operator / IDENTITY, key)
     write_text(operator / TERMS, terms.text())
-    write_text(operator / MEMBERS, members.text())
+    Members(terms.users).write(operator / MEMBERS, members)
     write_atomically(operator / ITEMS, items.text.encode())
     write_json(operator / PLACE, about)
     known = None
@@ -368,8 +367,7 @@ def _written(
         make_keys(operator / "keys", names=about["names"])
     if own:
         write_text(operator / "algorithm", lasting(own))
-    sent = write_invitations(operator.parent, members.nodes, members)
-    return FoundedFederation(terms, operator, sent, known)
+    return FoundedFederation(terms, operator, {}, known)
 
 
 def must_be_new(folder: Path) -> None:
@@ -451,24 +449,28 @@ def node_names(nodes: int) -> list[str]:
     return [f"node-{number:0{width}d}" for number in range(1, nodes + 1)]
 
 
-def enrolled(terms: FederationTerms, members: Members, requests: Requests, until: int) -> Members:
-    """Returns the membership list with the nodes that ask, numbered after all present and former
-    members.
+def enrolled(
+    terms: FederationTerms, members: Members, requests: Requests, until: int
+) -> list[Member]:
+    """Adds the nodes that ask to the members, and returns them, numbered after all present and
+    former ones.
 
-    until: the second in which tickets of peers end. Raises InputError for a name or a key that is
-    known, and if no number is left.
+    until: the second in which tickets of peers end. Raises InputError as `added` does.
     """
-    until = 0 if terms.has_server else until
+    come = []
     for request, count in requests:
-        member = _added(terms, members, request, count, until)
-        members = members.with_nodes([(request.name, member)])
-    return members
+        member = added(terms, members, request, count, 0 if terms.has_server else until)
+        members.add(member)
+        come.append(member)
+    return come
 
 
-def _added(
-    terms: FederationTerms, members: Members, request: EnrolmentRequest, count: int, until: int
+def added(
+    terms: FederationTerms, members: Members, request: EnrolmentRequest, count: int, until: int = 0
 ) -> Member:
-    """Returns a new member with `count` users."""
+    """Returns a new member with `count` users, who is not on the list yet. Raises InputError for a
+    name or a key that is known, and if no number is left.
+    """
     # A name or a key that came back would inherit what others know of its former owner.
     if members.is_known(request.name, request.key):
         raise InputError(
@@ -482,12 +484,6 @@ def _added(
             why = "under masks each device decides by itself; a shop joins by a link, with a device"
             why += " for each customer"
         raise InputError("--node", f"'{request.name}' with {count} users", expected=f"one: {why}")
-    if terms.masked and len(members.roll) >= MOST_MEMBERS:
-        raise InputError(
-            "--node",
-            f"'{request.name}' would be one more than {MOST_MEMBERS} that are or were members",
-            expected=f"at most {MOST_MEMBERS} under masks",
-        )
     start = members.next_user
     if start + count > terms.users:
         raise InputError(
@@ -514,7 +510,7 @@ def _bootstraps(requests: Requests, members: Members) -> list[dict[str, Any]]:
                     " HOST:PORT"
                 ),
             )
-        number = int(members.nodes[request.name].users[0])
+        number = members.nodes[request.name].first
         bootstraps.append({"number": number, "key": request.key, "addresses": request.addresses})
     return bootstraps
 
@@ -539,25 +535,26 @@ def write_invitations(folder: Path, names: Iterable[str], members: Members) -> d
     # What all of them get is made once: lists of thousands are long.
     common = _lists(operator)
     if terms.has_server:
-        common = {**parts_of_invitation(operator), MEMBERS: f"{members.text()}\n"}
+        common = parts_of_invitation(operator)
     sent = {}
     for name in names:
         invitation = folder / "invitations" / name
         make_folder(invitation)
-        parts = common
-        if not terms.has_server:
+        if terms.has_server:
+            own = {MEMBER: members.own_entry(name)}
+        else:
             bootstraps = read_json(operator / PLACE)["bootstraps"]
             where = _peer_invitation(operator, terms, members.nodes[name], bootstraps)
-            parts = {**common, INVITATION: json_text(where)}
-        for part, text in parts.items():
+            own = {INVITATION: json_text(where)}
+        for part, text in {**common, **own}.items():
             write_atomically(invitation / part, text.encode())
         sent[name] = invitation
     return sent
 
 
 def parts_of_invitation(server: Path) -> dict[str, str]:
-    """Returns the files of an invitation to a server's federation by their names, but for the list
-    of members. server: its folder.
+    """Returns the files of an invitation to a server's federation by their names, but for the
+    node's own entry. server: its folder.
     """
     place = read_json(server / PLACE)
     newest, *_ = known_addresses(server, Place(**place).reached)
@@ -584,16 +581,15 @@ def _peer_invitation(
 ) -> dict[str, Any]:
     """Returns the content of a peer's invitation: its ticket, and the bootstraps with their present
     keys."""
-    number = int(member.users[0])
     ticket = Ticket.sign(
         read_identity(operator / IDENTITY),
         terms.run_bytes,
-        number,
-        member.key.public_bytes_raw(),
+        member.first,
+        bytes.fromhex(member.key),
         member.until,
     )
     return {
-        "number": number,
+        "number": member.first,
         "until": ticket.until,
         "ticket": ticket.signature.hex(),
         "bootstraps": bootstraps,

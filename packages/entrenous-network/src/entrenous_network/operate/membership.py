@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import time
 
+from msgspec.structs import replace
+
 from entrenous.core.contract.declared import bound
 from entrenous.core.errors import InputError
 from entrenous.core.files import copy_file, rename_file, write_text
@@ -23,7 +25,7 @@ from ..agreement.catalogue import Items
 from ..agreement.certificates import expiry, make_keys, names_of
 from ..agreement.files import IDENTITY, read_identity
 from ..agreement.growth import NEXT, check_growing, current_items, read_items
-from ..agreement.members import MEMBERS, Members
+from ..agreement.members import MEMBERS, Member, Members
 from ..agreement.terms import TERMS, FederationTerms
 from ..agreement.tickets import DAYS, MOST, REVOKED, RevocationList, ends
 from ..node.node_store import STORE, NodeStore
@@ -43,16 +45,16 @@ PARTS = "server.crt", "server.key"
 
 
 def invite(folder: Path, requests: Requests, days: float = DAYS) -> list[Path]:
-    """Adds nodes to the membership list of an existing federation, and writes their invitations.
+    """Adds nodes to the members of an existing federation, and writes their invitations.
     days: the time for which the tickets of peers are valid.
 
     Raises InputError, before anything is written, for a name or key that is or was a member's, and
     for more users than the terms have room for.
     """
     with changing(operator_folder(folder)):
-        operator, terms, before = _opened(folder)
-        members = enrolled(terms, before, requests, ends(days))
-        written(operator, terms, members)
+        operator, terms, members = _opened(folder)
+        come = enrolled(terms, members, requests, ends(days))
+        members.write(operator / MEMBERS, come)
     names = [request.name for request, _ in requests]
     return list(write_invitations(folder, names, members).values())
 
@@ -81,7 +83,7 @@ def change_items(folder: Path, more: Items | None = None, retired: Collection[st
 
 
 def shut_out(folder: Path, name: str) -> int:
-    """Removes a node from the membership list; of peers, signs a list of revoked keys with its key.
+    """Removes a node from the members; of peers, signs a list of revoked keys with its key.
     Returns the number of its users.
 
     Raises InputError for a name that is not in the list, and for the last node.
@@ -91,7 +93,7 @@ def shut_out(folder: Path, name: str) -> int:
         member = members.nodes.get(name)
         if member is None:
             problem = f"no node '{name}' on the membership list"
-            raise InputError("NAME", problem, expected=", ".join(members.names[:8]))
+            raise InputError("NAME", problem, expected=", ".join(list(members.nodes)[:8]))
         if len(members.nodes) == 1:
             raise InputError(
                 "NAME",
@@ -99,7 +101,7 @@ def shut_out(folder: Path, name: str) -> int:
                 expected="a node of several",
                 fix="stop the server instead",
             )
-        written(operator, terms, members.without(name))
+        _changed(operator, terms, members, [replace(member, is_out=True)])
     return len(member.users)
 
 
@@ -110,11 +112,9 @@ def renew_tickets(folder: Path, days: float = DAYS) -> list[Path]:
     with changing(operator_folder(folder)):
         operator, terms, members = _opened(folder)
         until = ends(days)
-        members = members.with_nodes(
-            (name, member._replace(until=until)) for name, member in members.nodes.items()
-        )
-        written(operator, terms, members)
-    return list(write_invitations(folder, members.names, members).values())
+        renewed = [replace(member, until=until) for member in members.nodes.values()]
+        _changed(operator, terms, members, renewed)
+    return list(write_invitations(folder, members.nodes, members).values())
 
 
 def renew_certificate(folder: Path, names: Sequence[str] = ()) -> tuple[datetime, bool]:
@@ -220,25 +220,30 @@ def _opened(folder: Path) -> tuple[Path, FederationTerms, Members]:
     return operator, terms, Members.read(operator / MEMBERS, terms.users)
 
 
-def written(operator: Path, terms: FederationTerms, members: Members) -> None:
-    """Writes the membership list; for peers also the list of revoked keys. The caller holds the
-    folder (`changing`).
+def _changed(
+    operator: Path, terms: FederationTerms, members: Members, changed: Sequence[Member]
+) -> None:
+    """Writes what has become of some members; for peers also the list of revoked keys. The caller
+    holds the folder (`changing`).
     """
+    for member in changed:
+        members.add(member)
     revoked = None
+    former = members.former
     # Signed before anything is written, since that fails for too many keys.
-    if members.former and not terms.has_server:
-        revoked = _revoked(operator, terms, members)
-    write_text(operator / MEMBERS, members.text())
+    if former and not terms.has_server:
+        revoked = _revoked(operator, terms, former)
+    members.write(operator / MEMBERS, changed)
     if revoked is not None:
         revoked.write(operator)
 
 
-def _revoked(operator: Path, terms: FederationTerms, members: Members) -> RevocationList:
+def _revoked(operator: Path, terms: FederationTerms, former: Sequence[Member]) -> RevocationList:
     """Returns the signed list of former keys whose tickets are still valid. Raises InputError for
     more keys than a list can have.
     """
     now = time()
-    valid = [member for member in members.former if member.until > now]
+    valid = [member for member in former if member.until > now]
     # The list travels in one frame.
     if len(valid) > MOST:
         first = datetime.fromtimestamp(min(member.until for member in valid), UTC)
@@ -251,5 +256,5 @@ def _revoked(operator: Path, terms: FederationTerms, members: Members) -> Revoca
     keys = [bytes.fromhex(member.key) for member in valid]
     operator_key = read_identity(operator / IDENTITY)
     # The number of former keys only grows, so it tells which of two lists is newer.
-    serial = len(members.former)
+    serial = len(former)
     return RevocationList.sign(operator_key, terms.run_bytes, serial, keys)

@@ -28,14 +28,13 @@ from entrenous.core.lock import changing
 from ..agreement.files import Hex32, Hex64, Mark, NodeName, read_json, write_json
 from ..agreement.invitation import INVITATION
 from ..agreement.join_link import TOKEN, JoinLink, asking, authority_of
-from ..agreement.members import MEMBERS, Member, Members
+from ..agreement.members import MEMBER, MEMBERS, Member, Members
 from ..agreement.terms import TERMS, FederationTerms
 from ..links.admission import Denied, Rates
 from ..secure_sum.primitives import verified
 from ..wire.completed import completed
 from .enrolment import EnrolmentRequest
-from .founding import enrolled, operator_folder, parts_of_invitation
-from .membership import written
+from .founding import added, operator_folder, parts_of_invitation
 
 LINKS = "links.json"
 REPEATS = 10  # times an hour that a member who asks for its place once more is answered
@@ -155,7 +154,7 @@ class JoinDesk:
     def __init__(
         self,
         server: Path,
-        welcomed: Callable[[str, Member], None] = lambda name, member: None,
+        welcomed: Callable[[Member], None] = lambda member: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._server = server
@@ -163,6 +162,9 @@ class JoinDesk:
         self._clock = clock
         self._rates: dict[int, Rates] = {}  # by the number an hour
         self._repeats = Rates(REPEATS / HOUR, REPEATS)
+        self._terms = FederationTerms.read(server / TERMS)
+        # A list of its own: it grows at any moment, and that of the server between two rounds.
+        self._members = Members.read(server / MEMBERS, self._terms.users)
 
     def authority(self) -> bytes:
         """Returns the certificate of the server's authority, as `Joins.authority` says."""
@@ -182,30 +184,29 @@ class JoinDesk:
         same again, and no second place.
         """
         self._standing(token)
-        terms = FederationTerms.read(self._server / TERMS)
-        # Before the lists are locked and read for it: a request is cheap to make up.
-        asked = _request(terms.run, token, request)
+        # Before the list is locked for it: a request is cheap to make up.
+        asked = _request(self._terms.run, token, request)
         try:
-            # An operator's command may change the lists at this moment.
+            # An operator's command may change the list at this moment.
             with changing(self._server):
-                members = self._members(terms, token, address, asked)
+                self._members.follow(self._server / MEMBERS)
+                member = self._member(token, address, asked)
+                entry = self._members.own_entry(member.name)
         except InputError:
             raise Denied(503, "busy") from None
-        self._welcomed(asked.name, members.nodes[asked.name])
-        return packed({**parts_of_invitation(self._server), MEMBERS: f"{members.text()}\n"})
+        self._welcomed(member)
+        return packed({**parts_of_invitation(self._server), MEMBER: f"{entry}\n"})
 
-    def _members(
-        self, terms: FederationTerms, token: str, address: str, asked: EnrolmentRequest
-    ) -> Members:
-        """Returns the list of members with whoever asks on it. Raises Denied."""
-        members = Members.read(self._server / MEMBERS, terms.users)
+    def _member(self, token: str, address: str, asked: EnrolmentRequest) -> Member:
+        """Returns whoever asks as a member, who is on the list then. Raises Denied."""
+        members = self._members
         standing = self._standing(token)
         before = members.nodes.get(asked.name)
-        if before is not None and before.key.public_bytes_raw().hex() == asked.key:
-            # The list is long, and an answer is lost once, not a hundred times.
+        if before is not None and before.key == asked.key:
+            # An answer is lost once, not a hundred times.
             if not self._repeats.allow(asked.key):
                 raise Denied(429, "too-often")
-            return members
+            return before
         if not standing.left:
             raise Denied(403, "link-used-up")
         rates = self._rates.setdefault(
@@ -214,7 +215,7 @@ class JoinDesk:
         if not rates.allow(address):
             raise Denied(429, "too-often")
         try:
-            members = enrolled(terms, members, [(asked, 1)], 0)
+            member = added(self._terms, members, asked, 1)
         except InputError:
             # A name or key that is or was another's, or no place is left.
             raise Denied(409, "not-taken") from None
@@ -222,8 +223,9 @@ class JoinDesk:
         links = _read(self._server)
         links[standing.sha256] = msgspec.structs.replace(standing, left=standing.left - 1)
         _write(self._server, links)
-        written(self._server, terms, members)
-        return members
+        members.write(self._server / MEMBERS, [member])
+        members.add(member)
+        return member
 
     def _standing(self, token: str) -> LinkLeft:
         """Returns what is left of a link, which may be nothing. Raises Denied."""

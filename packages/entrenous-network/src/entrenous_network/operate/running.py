@@ -161,11 +161,11 @@ class OpenPort:
         self._link.start()
         return self._link
 
-    def _welcome(self, name: str, member: Member) -> None:
+    def _welcome(self, member: Member) -> None:
         """Lets a new member in at once: the server asks it from its next round on."""
         link = self._link
         if link is not None:
-            link.admission.welcome(name, member)
+            link.admission.welcome(member)
 
     def close(self) -> None:
         """Hangs up on everybody."""

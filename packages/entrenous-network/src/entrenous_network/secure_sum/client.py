@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple, final
@@ -14,23 +14,23 @@ from typing import NamedTuple, final
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from entrenous.core.errors import InputError
 from entrenous.core.types import Array, Int64Array
 
 from ..wire.statement import DOMAIN
 from . import messages as m
 from . import primitives as p
 from .graph import Graph, graph
+from .merkle import Leaf, LogHead
 from .party_list import PartyList, sums_of
 from .refusal import Code, SumRefused, require
 from .shamir import split
 from .statements import Purpose, about_box, about_own, about_pair, commitment, committed_pair
-from .terms import Floors, Roll, SumTerms
+from .terms import Floors, SumTerms
 from .vector import SumRows
 
 SharePair = tuple[bytes, bytes]
 """One holder's shares of the masks' key and of the seed of one party."""
-LIST_LIMIT = 512  # bytes of a list from the server for each party, at most
+LIST_LIMIT = 1536  # bytes of a list from the server for each party, at most
 EMPTY = hashlib.sha256(b"").digest()
 
 
@@ -48,7 +48,7 @@ class Secrets(NamedTuple):
 class Met(NamedTuple):
     """The parties of an attempt, known from their signed adverts."""
 
-    names: list[str]
+    leaves: list[Leaf]
     adverts: list[m.Advert]
     graph: Graph
     me: int
@@ -63,7 +63,12 @@ class Met(NamedTuple):
 
     def named(self, places: Iterable[int]) -> tuple[str, ...]:
         """The names of some parties."""
-        return tuple(self.names[place] for place in places)
+        return tuple(self.leaves[place].name for place in places)
+
+    @property
+    def shops(self) -> dict[str, bytes]:
+        """The mark of each, b"" of who bears none, by name."""
+        return {leaf.name: leaf.shop for leaf in self.leaves}
 
     def near(self, among: list[int]) -> list[int]:
         """The places among `among` that are neighbours of this client, ascending."""
@@ -78,13 +83,13 @@ class SecureSumClient:
 
     Every refusal is a `SumRefused`, after which the state is as before and nothing secret has left.
 
-    Args: terms, roll: the terms of the sum and the parties' identities, as agreed beforehand and
-        not as the server says. name, identity: the client's name in the roll, and the raw private
-        Ed25519 key that belongs to it (32 bytes). floors: the client's own demands. The caller
-        stores the round before it sends the answer of `mask`, and makes no further client for it:
-        the difference of two sums of one round over different parties is what a party sent.
-        members: who may be in a sum, each one person's; None: everybody of the roll. rule: raises
-        SumRefused for parties in whose sum the client will not be, held against earlier ones.
+    Args: terms, members: the terms of the sum and the log of all who can be parties, as agreed
+        beforehand and not as the server says. name, identity: the client's name in the log, and the
+        raw private Ed25519 key that belongs to it (32 bytes). floors: the client's own demands. The
+        caller stores the round before it sends the answer of `mask`, and makes no further client
+        for it: the difference of two sums of one round over different parties is what a party sent.
+        rule: raises SumRefused for parties in whose sum the client will not be, held against
+        earlier ones; it is told the mark of each, too.
         past: the sums that this client has consented to. `consent` sets `client.consented`, which
         the caller stores before it sends the answer of `consent`, and gives to all later clients,
         also after a restart.
@@ -94,31 +99,27 @@ class SecureSumClient:
     def __init__(
         self,
         terms: SumTerms,
-        roll: Roll,
+        members: LogHead,
         name: str,
         identity: bytes,
         floors: Floors | None = None,
         *,
-        members: Collection[str] | None = None,
         past: tuple[PartyList, ...] = (),
-        rule: Callable[[PartyList], None] | None = None,
+        rule: Callable[[PartyList, Mapping[str, bytes]], None] | None = None,
         verify: p.Verify = p.verified,
     ) -> None:
         self.terms = terms
-        self.roll = roll
+        self.members = members
         self.name = name
         own = floors or Floors()
         # The terms may ask for more people, and never for fewer.
         self.floors = replace(own, people=max(own.people, terms.people))
         self.past = past
-        self._members = members
         self._rule = rule
         self._verify = verify
         self.consented: PartyList | None = None
-        if self.roll.get(name) != p.identity_of(identity):
-            raise InputError("secure sum", f"'{name}' is not in the roll with this identity")
         self._identity = identity
-        self._digest = terms.digest(self.roll)
+        self._digest = terms.digest(members)
         # Fresh in every attempt: shares of an attempt that failed open nothing of the next one.
         self._secrets = Secrets(
             X25519PrivateKey.generate(), X25519PrivateKey.generate(), secrets.token_bytes(32)
@@ -207,20 +208,23 @@ class SecureSumClient:
         return answer
 
     def _meet(self, roster: list[m.SignedAdvert]) -> Met:
-        """The other parties: every advert in order, of a known party, signed for this attempt, with
-        the same model.
+        """The other parties: every advert in order, of a member, signed for this attempt, with the
+        same model.
         """
+        leaves = [advert.entry.leaf for advert in roster]
         # In order of names, each once: so all clients number the parties alike.
-        names = [advert.sender for advert in roster]
+        names = [leaf.name for leaf in leaves]
         require(all(a < b for a, b in pairwise(names)), "roster", "the names are not in order")
         require(self.name in names, "roster", "this client is not in it")
-        # Signed by identities that are known beforehand: a server that puts in keys of its own
+        # Signed by keys of a log that is known beforehand: a server that puts in keys of its own
         # would read every share.
         adverts = []
-        for advert in roster:
-            require(advert.sender in self.roll, "unknown", f"'{advert.sender[:40]}' is on no list")
+        for leaf, advert in zip(leaves, roster, strict=True):
+            listed = self.members.has(advert.entry) and leaf.first == leaf.last
+            # Whose place in the log the server shows wrongly has not lied.
+            require(listed, "unknown", "the log does not have each party, with one user")
             digest = hashlib.sha256(advert.body).digest()
-            self._check(m.ADVERT, advert.sender, len(advert.body), digest, advert.signature)
+            self._check(m.ADVERT, leaf, len(advert.body), digest, advert.signature)
             adverts.append(m.decode(advert.body, m.Advert, m.SLACK))
         me = names.index(self.name)
         require(
@@ -236,19 +240,19 @@ class SecureSumClient:
             f"{others} of {len(names)} parties signed another model than this client: the"
             " server shows different models",
         )
-        self._check_people(names)
         # The view is in every later signature: two groups with two rosters cannot take each other's
         # messages.
         view = m.roster_view(self._digest, roster)
-        around = graph(names, view, len(self.roll))
-        return Met(names, adverts, around, me, view)
+        met = Met(leaves, adverts, graph(names, view, self.members.size), me, view)
+        self._check_people(met, tuple(names))
+        return met
 
     # ---- stage 3: the masked vector --------------------------------------------------------------
 
     def _mask(self, inbox: bytes, vector: Int64Array, rows: SumRows) -> m.Signed:
         met = self._others()
         said = m.decode(inbox, m.Inbox, self._limit(m.BOX + 8))
-        sharers = self._list(said.sharers, range(len(met.names)), "sharers")
+        sharers = self._list(said.sharers, range(len(met.leaves)), "sharers")
         held = self._opened(met.near(sharers), said.boxes)
         # Nothing leaves for a sum that could not come out, or that would not hide this client.
         self._enough(sharers, rows)
@@ -332,7 +336,7 @@ class SecureSumClient:
         )
         for place, upload in zip(near, said.uploads, strict=True):
             size = self.terms.nbytes
-            self._check(m.MASKED, met.names[place], size, upload.digest, upload.signature)
+            self._check(m.MASKED, met.leaves[place], size, upload.digest, upload.signature)
         view = m.seen(self._views[2], said.survivors)
         answer = self._signed(m.CONSENT, view, b"")
         self._survivors = alive
@@ -345,7 +349,7 @@ class SecureSumClient:
     def _unmask(self, consents: bytes) -> m.Signed:
         met = self._others()
         said = m.decode(consents, m.Consents, self._limit(LIST_LIMIT))
-        signers = m.from_bits(said.signers, len(met.names))
+        signers = m.from_bits(said.signers, len(met.leaves))
         if signers is None or not set(signers) <= set(self._survivors):
             raise SumRefused("quorum", "signers that are no survivors")
         require(
@@ -360,7 +364,7 @@ class SecureSumClient:
         )
         for k, place in enumerate(signers):
             signature = said.signatures[64 * k : 64 * k + 64]
-            self._check(m.CONSENT, met.names[place], 0, EMPTY, signature)
+            self._check(m.CONSENT, met.leaves[place], 0, EMPTY, signature)
         # Of a party that sent its vector the own mask comes off; of another the pairs' masks.
         alive = set(self._survivors)
         shares = []
@@ -394,24 +398,18 @@ class SecureSumClient:
         self._answers.append((asked, answer()))
         return self._answers[stage][1]
 
-    def _check_people(self, parties: Sequence[str]) -> None:
-        """Refuses too few people, parties that are no members, and a sum that the rule refuses."""
-        for name in parties:
-            require(
-                self._members is None or name in self._members,
-                "floor",
-                f"'{name[:40]}' is no member",
-            )
+    def _check_people(self, met: Met, parties: tuple[str, ...]) -> None:
+        """Refuses too few people, and a sum that the rule refuses."""
         self._hold(self.floors.unmet(len(parties)))
         if self._rule is not None:
-            self._rule(PartyList(self.terms.model, tuple(parties)))
+            self._rule(PartyList(self.terms.model, parties), met.shops)
 
     def _list(self, bits: bytes, among: range | list[int], code: Code) -> list[int]:
         """The parties of a list. All are in `among`; this client and enough of its neighbours are
         in it.
         """
         met = self._others()
-        places = m.from_bits(bits, len(met.names))
+        places = m.from_bits(bits, len(met.leaves))
         if places is None or not set(places) <= set(among):
             raise SumRefused(code, "a list of parties that cannot be")
         require(met.me in places, code, "this client is not on the list")
@@ -433,7 +431,7 @@ class SecureSumClient:
         least = met.graph.least(self.floors.people)
         require(len(alive) >= least, "floor", f"{len(alive)} parties are left; at least {least}")
         parties = met.named(alive)
-        self._check_people(parties)
+        self._check_people(met, parties)
         # A row that one device fills is that device's row.
         occupancy = rows.occupancy(len(alive), 1 + sums_of(self.past, parties))
         self._hold(self.floors.unmet(len(alive), occupancy))
@@ -443,15 +441,15 @@ class SecureSumClient:
         if unmet is not None:
             raise SumRefused(*unmet)
 
-    def _check(self, stage: int, name: str, size: int, digest: bytes, signature: bytes) -> None:
+    def _check(self, stage: int, leaf: Leaf, size: int, digest: bytes, signature: bytes) -> None:
         """Refuses a message unless that party signed it, having seen the same as this client.
         size, digest: of the message.
         """
-        head = self.terms.head(stage, name, self._views[stage], size, digest)
+        head = self.terms.head(stage, leaf.name, self._views[stage], size, digest)
         require(
-            self._verify(self.roll[name], signature, DOMAIN + head),
+            self._verify(leaf.key, signature, DOMAIN + head),
             "signature",
-            f"'{name[:40]}' did not sign this {m.STAGES[stage]}: forged, or about another list",
+            f"'{leaf.name[:40]}' did not sign this {m.STAGES[stage]}: forged, or of another list",
         )
 
     def _signed(self, stage: int, view: bytes, body: bytes) -> m.Signed:
@@ -467,4 +465,4 @@ class SecureSumClient:
         return self._met
 
     def _limit(self, each: int) -> int:
-        return m.SLACK + min(len(self.roll), m.MAX_PARTIES) * each
+        return m.SLACK + min(self.members.size, m.MAX_PARTIES) * each

@@ -16,11 +16,11 @@ import msgspec
 from msgspec import Meta
 
 from ..wire.completed import completed
+from .merkle import Hash, LogEntry
 from .refusal import SumRefused, require
 
 DOMAIN = "entrenous secure sum 7"
 MAX_PARTIES = 4096  # of one sum
-MAX_NAME = 128
 SHARE = 33  # bytes of a share: a number below 2^256 + 297
 BOX = 12 + 2 * SHARE + 16  # nonce, a share of each secret, tag
 COMMITTED = 64  # bytes: the hashes of a share of each secret
@@ -28,8 +28,6 @@ SLACK = 256  # bytes around the parts of a message, at most
 ADVERT, SHARES, MASKED, CONSENT, UNMASKING = range(5)
 STAGES = ("advert", "share", "mask", "consent", "unmask")  # as frames name their kinds
 
-Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
-Hash = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
 Box = Annotated[bytes, Meta(min_length=BOX, max_length=BOX)]
 Bits = Annotated[bytes, Meta(min_length=1, max_length=MAX_PARTIES // 8)]
@@ -90,7 +88,8 @@ class Shares(Strict, frozen=True):
 class SignedAdvert(Strict, frozen=True):
     """An advert in a roster. Who reads it builds the head that the signature covers."""
 
-    sender: Name
+    entry: LogEntry
+    """The sender, with the proof that the log of members has it."""
     signature: Signature
     body: Annotated[bytes, Meta(max_length=SLACK)]
 
@@ -195,5 +194,5 @@ def roster_view(terms: bytes, adverts: Sequence[SignedAdvert]) -> bytes:
     """
     parts: list[bytes] = []
     for advert in adverts:
-        parts += [advert.sender.encode(), advert.body]
+        parts += [advert.entry.leaf.name.encode(), advert.body]
     return seen(terms, *parts)

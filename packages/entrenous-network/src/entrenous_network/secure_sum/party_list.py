@@ -136,7 +136,7 @@ def difference(one: PartyList, other: PartyList) -> int:
 
 
 def within_shares(
-    people: Collection[str], shops: Mapping[str, str], of: int, seed: bytes = b""
+    people: Collection[str], shops: Mapping[str, bytes], of: int, seed: bytes = b""
 ) -> set[str]:
     """Returns those of some people who may be in a sum of `of` people: of one shop at most a tenth.
     Everybody who has the seed draws the same.
@@ -144,11 +144,11 @@ def within_shares(
     shops: the mark of each who bears one.
     """
     most = max(1, of // OF_ONE_SHOP)
-    places = Counter[str]()
+    places = Counter[bytes]()
     within = set()
     for name in sorted(people, key=lambda name: hashlib.sha256(seed + name.encode()).digest()):
         # A person who bears no mark is alone.
-        mark = shops.get(name, name)
+        mark = shops.get(name) or name.encode()
         places[mark] += 1
         if places[mark] <= most:
             within.add(name)
@@ -161,7 +161,7 @@ def refusal(
     answered: Sequence[PartyList],
     demands: Demands,
     old: int = 0,
-    shops: Mapping[str, str] = {},
+    shops: Mapping[str, bytes] = {},
 ) -> Refusal | None:
     """Returns the reason why a device does not answer in a sum; None = it answers, and keeps the
     list.

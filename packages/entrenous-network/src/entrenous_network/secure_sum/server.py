@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
-from typing import final
+from typing import Protocol, final
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -18,14 +18,24 @@ from . import messages as m
 from . import primitives as p
 from .doubts import Doubt
 from .graph import Graph, graph
+from .merkle import LogEntry, LogHead
 from .party_list import within_shares
 from .refusal import SumRefused, require
 from .statements import Secret, committed
-from .terms import Roll, SumTerms
+from .terms import SumTerms
 from .unmasking import Answers, WrongSecret, masks_left
 
 GAVE_WRONG = "gave others shares that are not as it committed to them"
 SENT_WRONG = "sent other shares than it had been given"
+
+
+class MemberLog(Protocol):
+    """The log of all who can be parties."""
+
+    @property
+    def head(self) -> LogHead: ...
+    def __contains__(self, name: str) -> bool: ...
+    def entry(self, name: str) -> LogEntry: ...
 
 
 @final
@@ -39,7 +49,7 @@ class SecureSumServer:
     says that too few have answered: the caller waits longer, or gives the attempt up. Every other
     refusal leaves the state as it was, too.
 
-    Args: terms, roll: as the clients have them. journal: gets every accepted message and every
+    Args: terms, members: as the clients have them. journal: gets every accepted message and every
         closing of a stage, before its effect can be seen from outside; `rebuilt` takes them.
 
     Attributes: liars: the parties that have lied in this attempt, by name, and how. A wrong share
@@ -49,13 +59,13 @@ class SecureSumServer:
     """
 
     def __init__(
-        self, terms: SumTerms, roll: Roll, journal: Callable[[bytes], None] | None = None
+        self, terms: SumTerms, members: MemberLog, journal: Callable[[bytes], None] | None = None
     ) -> None:
         self.terms = terms
-        self.roll = roll
+        self.members = members
         self.stage = m.ADVERT  # the one that is open
         self._journal = journal or (lambda record: None)
-        self._digest = terms.digest(self.roll)
+        self._digest = terms.digest(members.head)
         # The message of each client at each stage, as evidence for others.
         self._said: list[dict[str, m.Upload]] = [{} for _ in m.STAGES]
         self._adverts: dict[str, m.SignedAdvert] = {}
@@ -84,14 +94,14 @@ class SecureSumServer:
     def rebuilt(
         cls,
         terms: SumTerms,
-        roll: Roll,
+        members: MemberLog,
         records: Iterable[bytes],
         journal: Callable[[bytes], None] | None = None,
     ) -> SecureSumServer:
         """A server in the state that its journal records. Raises SumRefused for records of another
         sum.
         """
-        server = cls(terms, roll)
+        server = cls(terms, members)
         for record in records:
             # msgspec reads unions of tagged structs
             entry = m.decode(record, m.Signed | m.Close, len(record))  # type: ignore[arg-type]
@@ -110,7 +120,9 @@ class SecureSumServer:
         heard: Collection[str] = self._said[stage]
         if stage == m.ADVERT:
             # A tenth of the smallest sum that this one may become: any party may vanish.
-            heard = within_shares(heard, self.roll.shops, self.terms.people, self._digest)
+            said = self._adverts
+            shops = {name: said[name].entry.leaf.shop for name in heard}
+            heard = within_shares(heard, shops, self.terms.people, self._digest)
         return frozenset(heard)
 
     def has_heard(self, stage: int, name: str) -> bool:
@@ -253,7 +265,7 @@ class SecureSumServer:
         """Checks a message. Returns the effect of accepting it. Raises SumRefused."""
         stage = signed.stage
         sender = signed.sender
-        require(sender in self.roll, "unknown", f"'{sender[:40]}' is not on the roll")
+        require(sender in self.members, "unknown", f"'{sender[:40]}' is no member")
         # Only parties that were heard at the stage before, or uploaded a vector, are heard.
         if stage > m.ADVERT:
             self._on(min(stage - 1, m.MASKED), sender)
@@ -292,7 +304,8 @@ class SecureSumServer:
         require(len(self._adverts) < m.MAX_PARTIES, "size", f"{m.MAX_PARTIES} parties are there")
 
         def take() -> None:
-            entry = m.SignedAdvert(signed.sender, signed.signature, signed.body)
+            sender = self.members.entry(signed.sender)
+            entry = m.SignedAdvert(sender, signed.signature, signed.body)
             self._adverts[signed.sender] = entry
 
         return take
@@ -395,7 +408,7 @@ class SecureSumServer:
         self._place = {name: place for place, name in enumerate(self._names)}
         view = m.roster_view(self._digest, self._entries())
         self._views[m.SHARES] = view
-        self._graph = graph(self._names, view, len(self.roll))
+        self._graph = graph(self._names, view, self.members.head.size)
 
     def _entries(self) -> list[m.SignedAdvert]:
         """The signed adverts in the order of the roster."""

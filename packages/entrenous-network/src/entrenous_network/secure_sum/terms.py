@@ -6,62 +6,16 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from functools import cached_property
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
 from entrenous.core.errors import InputError
 
-from .messages import DOMAIN, MAX_NAME, STAGES, encode
+from .merkle import LogHead
+from .messages import DOMAIN, STAGES, encode
 from .refusal import Code
-
-MOST_MEMBERS = 1 << 17  # of whom each may be a party of some sum; a list of so many has some 10 MB
-
-
-@final
-class Roll(Mapping[str, bytes]):
-    """All who may be parties of a sum, each with the raw Ed25519 public key (32 bytes), in the
-    order of their names.
-
-    shops: the mark of each who is a shop's, by name. Checked and hashed once, since each attempt
-    signs the hash of it. Raises InputError for too many, or for invalid names or keys.
-    """
-
-    def __init__(self, keys: Mapping[str, bytes], shops: Mapping[str, str] = {}) -> None:
-        if len(keys) > MOST_MEMBERS:
-            problem = f"{len(keys)} parties"
-            raise InputError("secure sum roll", problem, expected=f"at most {MOST_MEMBERS}")
-        for name, key in keys.items():
-            if not 1 <= len(name.encode()) <= MAX_NAME or len(key) != 32:
-                problem = f"{name[:40]!r} with a key of {len(key)} bytes"
-                raise InputError(
-                    "secure sum roll", problem, expected=f"1 to {MAX_NAME} bytes and 32"
-                )
-        self._keys = dict(sorted(keys.items()))
-        self.shops = {name: shop for name, shop in sorted(shops.items()) if shop}
-
-    def __getitem__(self, name: str) -> bytes:
-        return self._keys[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._keys)
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def entry(self, name: str) -> tuple[bytes | None, str | None]:
-        """Returns the key and the mark of somebody, each None where there is none."""
-        return self.get(name), self.shops.get(name)
-
-    @cached_property
-    def digest(self) -> bytes:
-        """The sha256 of all names and keys, and then of names and marks."""
-        # Signed by all: a server that shows somebody a list without a mark makes no sum.
-        entries = [*self._keys.items(), *self.shops.items()]
-        return hashlib.sha256(encode(entries)).digest()
 
 
 @dataclass(frozen=True)
@@ -128,15 +82,16 @@ class SumTerms:
         }
         return encode(fields)
 
-    def digest(self, roll: Roll) -> bytes:
-        """The sha256 of these terms and the parties. The transcript of an attempt begins with it.
+    def digest(self, members: LogHead) -> bytes:
+        """The sha256 of these terms and of the log of all who can be parties. The transcript of an
+        attempt begins with it.
 
         The model is left out: each advert states it by itself, so that a wrong model has a separate
         error, and the messages after the adverts bind it.
         """
         # All fields in their order: one that is added later is signed without further care.
         about = [getattr(self, field.name) for field in fields(self) if field.name != "model"]
-        return hashlib.sha256(encode((DOMAIN, about, roll.digest))).digest()
+        return hashlib.sha256(encode((DOMAIN, about, *members))).digest()
 
 
 @dataclass(frozen=True)

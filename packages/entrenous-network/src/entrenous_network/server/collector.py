@@ -48,7 +48,8 @@ class Collector:
         self.folder = folder
         self._part = part
         self._of = of
-        self.requests = Requests(folder.key, terms, contract, folder.start, folder.moved)
+        size = folder.members.head.size
+        self.requests = Requests(folder.key, terms, contract, folder.start, folder.moved, size)
         self.intake = RoundIntake(
             terms.run,
             folder.members,

@@ -15,9 +15,7 @@ from typing import NamedTuple, TypeAlias, final
 from entrenous.core.contract.update import Total
 from entrenous.core.errors import EntrenousError
 
-from ..agreement.catalogue import Items
 from ..agreement.growth import current_items
-from ..agreement.members import Members
 from ..agreement.notice import ADDRESSES
 from ..frames.frames import (
     ADDRESS_NEWS,
@@ -153,27 +151,24 @@ class News:
             return None
         kind, known = lacks
         # A node that was told of a difference in vain is told of the whole list.
-        if self._told[node, kind] > 1:
+        if self._told[node, kind] > 1 and kind == ITEMS_NEWS:
             known = 0
         wanted = (kind, max(known, 0))
         if wanted not in self._bodies:
-            self._bodies[wanted] = self._text(*wanted).encode()
+            self._bodies[wanted] = self._body(*wanted)
         return self._requests.seal(kind, self._bodies[wanted])
 
-    def _text(self, kind: str, known: int) -> str:
-        """Returns what a list has from the number `known` on; 0 = the whole list. Of addresses it
-        is the newest notice.
+    def _body(self, kind: str, known: int) -> bytes:
+        """Returns what a list of items has from the number `known` on, 0 = the whole list; the
+        head of a log of members that is longer than `known`; or the newest notice of addresses.
         """
         if kind == ADDRESS_NEWS:
-            return (self._folder.path / ADDRESSES).read_text(encoding="utf-8")
-        newest: Members | Items = self._folder.members
-        if kind == ITEMS_NEWS:
-            newest = current_items(self._folder.path, self._folder.terms)
-        if known:
-            return newest.since(known)
-        if isinstance(newest, Items):
-            return newest.text
-        return newest.text()
+            return (self._folder.path / ADDRESSES).read_bytes()
+        if kind == MEMBERS_NEWS:
+            return self._folder.members.since(known)
+        items = current_items(self._folder.path, self._folder.terms)
+        text = items.since(known) if known else items.text
+        return text.encode()
 
     def heard(self, frames: Sequence[bytes]) -> tuple[list[bytes], set[str]]:
         """Returns the frames that are about something else, and the nodes to be asked again."""

@@ -81,7 +81,7 @@ def groups_of_round(members: Members, terms: FederationTerms, number: int) -> li
     groups: list[set[str]] = [set() for _ in range(count)]
     for name, member in members.nodes.items():
         # Under masks a node is one user's.
-        (user,) = member.users
+        user = member.first
         groups[group[user]].add(name)
     return [frozenset(names) for names in groups]
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from threading import Event
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, final
 
+import msgspec
 import numpy as np
 from safetensors.numpy import save
 
@@ -59,7 +60,7 @@ class Hired(Protocol):
 
 
 H = TypeVar("H", bound=Hired)
-Welcome: TypeAlias = Callable[[str, Member], None]
+Welcome: TypeAlias = Callable[[Member], None]
 
 
 class Workers(Protocol[H]):
@@ -433,10 +434,9 @@ class WorkerPool(Generic[H]):
             if about["waiting"]:
                 self._waits(about["waiting"])
 
-    def _welcome(self, name: str, member: Member) -> None:
+    def _welcome(self, member: Member) -> None:
         """Has all workers let a new member in, who is asked from the next round on."""
-        about = {"name": name, "users": member.users.tolist()}
-        order = Order("member", about, member.key.public_bytes_raw())
+        order = Order("member", {}, msgspec.json.encode(member))
         for at in range(self._count):
             self._tell(at, order)
 

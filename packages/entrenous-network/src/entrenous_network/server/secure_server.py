@@ -90,7 +90,6 @@ class SecureRound:
             self._unsummed = "the group is left out"
         self._work = work
         self._now = Open(work.round, work.model, work.asked)
-        self._roll = self._folder.members.roll
         self._least = self._folder.terms.fewest
         self._empty = self._contract.empty_total()  # the sum of nobody
         # Nodes that have refused a stage of this attempt, or were not heard in time.
@@ -209,9 +208,8 @@ class SecureRound:
                 self._work, self._now.asked[name], "mask", attempt=attempt, inbox=own.inbox(name)
             )
 
-        members = len(self._roll)
         asks: tuple[Callable[[str], FrameParts], ...] = (
-            lambda name: self._seal("advert", b"", name, members=members),
+            lambda name: self._seal("advert", b"", name),
             lambda name: self._seal("share", own.roster(), name),
             work,
             lambda name: self._seal("consent", own.survivors(name), name),
@@ -219,10 +217,8 @@ class SecureRound:
         )
         return [Stage(number, ask) for number, ask in enumerate(asks)]
 
-    def _seal(self, kind: str, body: bytes, name: str, **about: int) -> FrameParts:
-        """Returns a request to a node, of a kind that carries no arrays. about: further numbers of
-        its head.
-        """
+    def _seal(self, kind: str, body: bytes, name: str) -> FrameParts:
+        """Returns a request to a node, of a kind that carries no arrays."""
         return self._collector.requests.seal(
             kind,
             body,
@@ -230,7 +226,7 @@ class SecureRound:
             attempt=self._attempt_number,
             model=self._now.model,
             items=self._folder.terms.items,
-            about={"users": len(self._now.asked[name]), **about},
+            about={"users": len(self._now.asked[name])},
         )
 
     def _hear(self, stage: Stage, own: SecureSumServer) -> Iterator[Question]:
@@ -310,7 +306,8 @@ class SecureRound:
         if own is None:
             return
         # Whoever cannot be told from its victim by this sum may be by all so far.
-        named = {**self._collector.doubts.after(own.wrong, len(own.roll)), **own.liars}
+        members = self._folder.members
+        named = {**self._collector.doubts.after(own.wrong, members.head.size), **own.liars}
         for name, lie in sorted(named.items()):
             line = f"round {number}: {name} lied: {lie}"
             self._folder.log(LogLine(line, "liar", level="error", round=number, node=name))
@@ -412,7 +409,7 @@ class SecureRound:
     def _restored(self, terms: SumTerms, attempt: int) -> SecureSumServer:
         """Returns the sum as the journal has it."""
         records = self._folder.recorded(self._now.round, attempt)
-        return SecureSumServer.rebuilt(terms, self._roll, records, self._record)
+        return SecureSumServer.rebuilt(terms, self._folder.members, records, self._record)
 
     # ---- the end ---------------------------------------------------------------------------------
 

@@ -198,7 +198,9 @@ class FederationServer:
         if given is None or given.items != self.terms.items:
             return None
         gone_back = given.round > self.round or given.counted > self.count.counted
-        return None if gone_back else given
+        if gone_back:
+            return None
+        return given._replace(words=agreed_model.proven_anew(given.words, self.members))
 
     @property
     def collecting(self) -> Collecting:
@@ -358,7 +360,7 @@ class FederationServer:
             given = given._replace(words=words)
             took = handed.words.keys()
             have = frozenset(self._handed_to(took, given, seconds, only_there=True).have)
-        least = agreed_model.enough(self.members, self.terms)
+        least = agreed_model.enough(self.members.head, self.terms)
         if len(have) < least:
             line = (
                 f"{len(have)} of {len(self.members.nodes)} nodes keep the model, which "

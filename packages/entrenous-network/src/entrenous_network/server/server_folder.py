@@ -18,7 +18,7 @@ from entrenous import __version__
 from entrenous.core.contract.protocols import FederatedAlgorithm, State, arrays_of, model_sha256
 from entrenous.core.errors import EntrenousWarning, InputError, NotYet, may_pass, one_line
 from entrenous.core.files import rename_file, write_text
-from entrenous.core.lock import locked
+from entrenous.core.lock import changing, locked
 from entrenous.core.printed import plain
 from entrenous.core.types import Array
 from entrenous.federation.shard import Ledger
@@ -186,6 +186,8 @@ class ServerFolder:
     ) -> None:
         self.path = path
         self._leads = start is None
+        self.terms = current_terms(path)
+        self.members = Members(self.terms.users)
         self.read_lists()
         self.key = read_identity(path / IDENTITY)
         self.algorithm = own_algorithm(path)
@@ -207,6 +209,19 @@ class ServerFolder:
             if self._lock is not None:
                 os.close(self._lock)
             raise _unwritable(path, cause) from None
+        if self._leads:
+            self._drop_cut_line()
+
+    def _drop_cut_line(self) -> None:
+        """Takes off the end of the list of members what a process wrote that was killed."""
+        path = self.path / MEMBERS
+        with changing(self.path):
+            self.members.follow(path)
+            if path.stat().st_size > self.members.length:
+                self.members.write(path, ())
+                self._lists = _written(self.path)
+                line = f"{MEMBERS}: its last line was cut short, and is dropped"
+                self.log(LogLine(line, "damaged", level="error"))
 
     def read_lists(self) -> None:
         """Reads terms, members, items and the number of the newest notice of addresses. A server,
@@ -219,7 +234,7 @@ class ServerFolder:
         self._lists = _written(self.path)
         self.terms = current_terms(self.path)
         self.part = self.terms.part
-        self.members = Members.read(self.path / MEMBERS, self.terms.users)
+        self.members.follow(self.path / MEMBERS)
         self.moved = known_number(self.path)
 
     def reload(self) -> None:

@@ -26,8 +26,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple, final
 
+import msgspec
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from safetensors.numpy import load
 
 from entrenous.core.files import write_private
@@ -223,9 +223,7 @@ class Worker:
                 if order.word == KNOCKED:
                     self._desk.said(order)
                 elif order.word == "member":
-                    key = Ed25519PublicKey.from_public_bytes(order.body)
-                    member = Member(key, np.array(order.about["users"], np.int64))
-                    self._link.admission.welcome(order.about["name"], member)
+                    self._link.admission.welcome(msgspec.json.decode(order.body, type=Member))
                 else:
                     self._orders.put(order)
         self._stop.set()
