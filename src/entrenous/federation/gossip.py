@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar, final
 
 import numpy as np
 
-from ..core.contract.declared import Contract, ContractError, bound
+from ..core.contract.declared import ContractError, bound
 from ..core.contract.enforce import check_kept, check_pushes
 from ..core.contract.gossip import (
     ACCEPTED,
@@ -108,8 +108,8 @@ class Gossip:
         lies: PeerLies | None = None,
     ) -> None:
         self.catalogue = data.catalogue
-        self.algorithm: GossipAlgorithm = algorithm.configured(self.catalogue)
-        self.contract: Contract = bound(self.algorithm, self.catalogue)
+        self.algorithm = algorithm.configured(self.catalogue)
+        self.contract = bound(self.algorithm, self.catalogue)
         self._recorder = recorder
         self._lies = lies
         # Until this time the state and messages of nodes are compared with the declaration.

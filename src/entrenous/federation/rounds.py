@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from ..core.contract.declared import Contract, bound, read_only
+from ..core.contract.declared import bound, read_only
 from ..core.contract.protocols import FederatedAlgorithm, State
 from ..core.keys import fold_name, local_key, select_key
 from ..core.keys import key as key_of
@@ -94,19 +94,19 @@ class Rounds:
     ) -> None:
         self.catalogue = data.catalogue
         self.algorithm = algorithm.configured(self.catalogue)
-        self.contract: Contract = bound(self.algorithm, self.catalogue)
+        self.contract = bound(self.algorithm, self.catalogue)
         self.data = data
         self.avoid = avoid
         self.seed = seed
         self.protected = ProtectionInForce(protection or Protection(), self.contract)
         self.budget = budget
         self._limited = bool(limits) or self.protected.protection.active
-        self.executor: Executor = executor or Threads(1)
+        self.executor = executor or Threads(1)
         self._here = everybody is None
         self._recorder = recorder
         self._cohorts = cohorts
         self._again = again
-        self.everybody: FederatedDevices = everybody or self._defended(
+        self.everybody = everybody or self._defended(
             Shard(
                 self.algorithm,
                 self.catalogue,
@@ -204,7 +204,8 @@ class Rounds:
         received = self.contract.delivered(download, users[:1])
         ledger = training.ledger.down(received, len(users), self.catalogue.items)
         with stage(number, "aggregate"):
-            server = self.protected.aggregate(self.algorithm, training.server, total)
+            server = self.algorithm.aggregate(training.server, total)
+            server = self.protected.stepped(training.server, server)
         if self._recorder is not None:
             self._recorder.ended(number, self.contract, download, total)
         self.everybody.release(total)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, final
 
 import numpy as np
 
-from ..core.contract.declared import Contract, bound, followed, read_only
+from ..core.contract.declared import bound, followed, read_only
 from ..core.contract.enforce import LocalCall, check_received, check_update, local, try_local
 from ..core.contract.protocols import Catalogue, FederatedAlgorithm, Histories, State, arrays_of
 from ..core.contract.update import Total, Update, add_update, by_item, clear_total, merge_totals
@@ -270,7 +270,7 @@ class Shard:
         self.users = users
         self.executor: Executor = executor or Threads(1)
         self.block = block
-        self.contract: Contract = bound(algorithm, catalogue)
+        self.contract = bound(algorithm, catalogue)
         self.protected = ProtectionInForce(protection or Protection(), self.contract)
         self.recorder = recorder
         self.again = again

@@ -550,13 +550,12 @@ class ProtectionInForce:
         bits = real(total.weight + noise)
         return self.adaptive.moved(moved, float(bits.sum()))
 
-    def aggregate(self, algorithm: Any, server: State, total: Total) -> State:
-        """Returns the state after a round, as the algorithm makes it of a sum, with moves of the
-        model shortened to the step.
+    def stepped(self, before: State, after: State) -> State:
+        """Returns the state of a server after a round, with moves of the model shortened to the
+        step.
         """
-        after: State = algorithm.aggregate(server, total)
         step = self.protection.step
-        return within_step(self.contract, server, after, step) if step else after
+        return within_step(self.contract, before, after, step) if step else after
 
     def on_sum(self, total: Total, key: np.uint64, moved: float = 0.0) -> Total:
         """Returns the sum that is released under a noisy protection. It has the server's noise on

@@ -585,7 +585,9 @@ class FederationServer:
         if self._protected.noisy:
             key = np.uint64(local_key(self._rounds_key, self.round))
             total = self._protected.on_sum(total, key)
-        state = self._protected.aggregate(self.algorithm, self.state, total)
+        state = self.algorithm.aggregate(self.state, total)
+        if self._protected.protection.step:
+            state = self._protected.stepped(self.state, state)
         distance = float(np.inf)
         # A number that is not finite may be in the state and not in the download.
         if np.isfinite(moved(self.state, state)):
