@@ -49,7 +49,8 @@ def private(folder: Path, **more: Any) -> FoundedFederation:
 
 @pytest.fixture
 def noisy(tmp_path: Path) -> Iterator[SubtractingServer]:
-    made = private(tmp_path / "f", algorithm="fpl", draws="secret", noise=3.0)
+    more = {"noise": 3.0, "protect": {"step": 0}}
+    made = private(tmp_path / "f", algorithm="fpl", draws="secret", **more)
     held = SubtractingServer(made)
     offering(held.nodes)
     yield held

@@ -48,7 +48,7 @@ def test_the_set_completes_a_plan_and_what_is_asked_for_wins() -> None:
     assert with_set(whole, 900) == whole
     asked = with_set(plan(settings={"factors": "20"}, protect={"noise": "1"}), 900)
     assert asked.settings == {**FPL_SET, "factors": "20"}
-    assert asked.protect == {"noise": "1", "clip": FPL_LIMITS["clip"]}
+    assert asked.protect == {"noise": "1", "clip": FPL_LIMITS["clip"], "step": FPL_LIMITS["step"]}
     for profile in ("paper", "dp", "robust"):
         assert with_set(plan(profile=profile), 900) == plan(profile=profile)
     assert with_set(plan("pepper-gmf"), 900) == plan("pepper-gmf")
