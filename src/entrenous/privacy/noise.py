@@ -23,6 +23,20 @@ from .rows import all_rows
 Source = Literal["seed", "system"]
 
 
+def most_bits(power: float) -> float | None:
+    """The bits that all answers of a person tell of them together, at most, whatever models come.
+    power: answers (clip / noise)^2.
+
+    A message within the clip, under Gaussian noise, tells at most (clip / noise)^2 / 2 nats (C. E.
+    Shannon, 1949: the power of a signal over that of the noise, in however many numbers), given the
+    answers before it. None for infinite power: without a clip or noise nothing is bounded.
+
+    >>> most_bits(2 * math.log(2)), most_bits(math.inf)
+    (1.0, None)
+    """
+    return power / (2 * math.log(2)) if power < math.inf else None
+
+
 def noise(sigma: float, devices: float, items: int, source: Source, lost: float = 0.0) -> Limit:
     """A limit that adds a share of noise to every number of a message. The sum of `devices` such
     messages then has noise of standard deviation `sigma`.

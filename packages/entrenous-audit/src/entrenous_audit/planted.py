@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from math import ceil, erf, inf, log, sqrt
+from math import ceil, erf, inf, sqrt
 from typing import Any, NamedTuple, cast, final
 
 import numpy as np
@@ -37,6 +37,7 @@ from entrenous.federation.recorder import Seen
 from entrenous.federation.shard import Shard, Threads
 from entrenous.kernels.generator import Generator, generator
 from entrenous.kernels.sampling import cohort as drawn
+from entrenous.privacy.noise import most_bits
 from entrenous.privacy.protection import PROTECT, Protection
 from entrenous.privacy.step import longest_move, within_step
 from entrenous.privacy.turnout import usual_answers
@@ -492,20 +493,6 @@ def best_auc(power: float) -> float:
     (0.76, 1.0)
     """
     return (1 + erf(sqrt(power))) / 2
-
-
-def most_bits(power: float) -> float | None:
-    """The bits that all answers of a person tell of them together, at most, whatever models come.
-    power: answers (clip / noise)^2.
-
-    A message within the clip, under Gaussian noise, tells at most (clip / noise)^2 / 2 nats (C. E.
-    Shannon, 1949: the power of a signal over that of the noise, in however many numbers), given the
-    answers before it. None for infinite power: without a clip or noise nothing is bounded.
-
-    >>> most_bits(2 * log(2)), most_bits(inf)
-    (1.0, None)
-    """
-    return power / (2 * log(2)) if power < inf else None
 
 
 class PlantedView(NamedTuple):

@@ -53,12 +53,14 @@ def read_items(file: Path) -> Items:
     return Items.parse(file.read_text(encoding="utf-8"), str(file))
 
 
-def first_state(terms: FederationTerms, algorithm: FederatedAlgorithm, items: Items) -> State:
-    """Returns the state of a server before its first round, which follows from the terms."""
+def first_state(folder: Path, terms: FederationTerms, algorithm: FederatedAlgorithm) -> State:
+    """Returns the state of a server before its first round, which follows from the terms. folder:
+    of the federation or of a node, with the items.
+    """
     catalogue = terms.catalogue
     # The only place where a server needs what is known of the items: its state has it from then on.
     if declared(algorithm).traits.learns_features:
-        catalogue = catalogue._replace(features=items.known)
+        catalogue = catalogue._replace(features=current_items(folder, terms).known)
     return algorithm.init_server(catalogue, key(terms.seed, "server"))
 
 

@@ -311,7 +311,7 @@ class FederatedNode:
         step = self.terms.protection.step
         if not step:
             return
-        first = first_state(self.terms, self.algorithm, self.items)
+        first = first_state(self.folder, self.terms, self.algorithm)
         before = self.algorithm.download(first)
         since = 0
         newest = self.store.model()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from entrenous.core.errors import InputError
 from entrenous.core.registry.discover import short
+from entrenous.privacy.noise import most_bits
 from entrenous.privacy.protection import epsilon_in_words
 from entrenous.privacy.told import UserReceipt, account, expected, sum_if_known
 
@@ -30,6 +31,10 @@ GATEWAY = (
 )
 MASKED = "The server saw masked sums of at least {} people."
 BUDGET = "Your device gives {}."
+BOUND = (
+    "So far your answers tell at most {:,.1f} bits of you, whatever models came, while {} others"
+    " in each sum add their noise and keep it to themselves."
+)
 WHOLE = (
     "Each answer contains your whole list of {} items: it has numbers for every item at once, and"
     " rows are not counted."
@@ -82,6 +87,10 @@ def receipt_of_node(folder: Path, user: str | None = None) -> NodeReceipt:
         budget = budget_of(store, terms)
     algorithm = short(terms.algorithm)
     part = _part(terms, left)
+    own = terms.protection
+    if left and own.clip and own.noise:
+        bits = most_bits(len(left) * (own.clip / own.noise) ** 2)
+        part.append(BOUND.format(bits, terms.fewest - 1))
     if budget.days:
         part.append(BUDGET.format(budget.told(time.time())))
     if terms.has_server and None in [device.rows for device in left]:

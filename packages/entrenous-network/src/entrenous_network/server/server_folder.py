@@ -36,7 +36,6 @@ from ..agreement.files import (
 from ..agreement.growth import (
     LONGER,
     NEXT,
-    current_items,
     current_terms,
     first_state,
     grown,
@@ -151,7 +150,7 @@ def standing(folder: ServerFolder, algorithm: FederatedAlgorithm) -> ServerStand
 def first_standing(folder: ServerFolder, algorithm: FederatedAlgorithm) -> ServerStanding:
     """Returns where a federation stands before its first round."""
     terms = folder.terms
-    state = first_state(terms, algorithm, current_items(folder.path, terms))
+    state = first_state(folder.path, terms, algorithm)
     if (folder.path / FIRST).exists():
         # Trained elsewhere, with as many items as there were at the founding.
         arrays, _ = store.read_arrays(folder.path / FIRST)
