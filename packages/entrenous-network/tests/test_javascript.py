@@ -279,7 +279,7 @@ def test_a_designed_model_is_refused_in_both_languages(
         with pytest.raises(RoundsLost):
             made.served({})
         lines = [line for line in logged(made.made.server) if "wrong-model" in line]
-        assert any(_name(user) in line for line in lines) and len(lines) > 10
+        assert any(_name(user) in line for line in lines)
         assert not any(device.state.get("newest") for device in made.javascript())
 
 

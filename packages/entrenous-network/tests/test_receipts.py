@@ -14,7 +14,7 @@ from entrenous_network.agreement.unsampled import epsilon_of_gaussian
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.operate.receipt import receipt_of_node
 from entrenous_network.operate.shop import name_of
-from federation_links import by_lot, federation
+from federation_links import by_lot, federation, trained
 
 
 def test_a_receipt_tells_what_masked_sums_with_a_clip_have_spent(tmp_path: Path) -> None:
@@ -31,6 +31,15 @@ def test_a_receipt_tells_what_masked_sums_with_a_clip_have_spent(tmp_path: Path)
     # Shares are for the ten people of a sum.
     left = epsilon_of_gaussian(40 * (5 / 10) ** 0.5, 4, 1e-5)
     assert made.terms.proven(5, 4) == pytest.approx(left)
+
+
+def test_a_receipt_bounds_what_the_answers_so_far_tell(tmp_path: Path) -> None:
+    """Of four answers, each of 2.5² / (2 ln 2) bits."""
+    made = by_lot(tmp_path / "f", noise=1.0, protect={"clip": 2.5})
+    trained(made)
+    receipts = [receipt_of_node(folder) for folder in made.nodes.values()]
+    found = max(receipts, key=lambda one: one["rounds_answered"])
+    assert "at most 18.0 bits of you" in found["part"][2]
 
 
 @pytest.mark.beside

@@ -21,7 +21,3 @@ def test_every_test_that_the_threat_model_names_is_there() -> None:
         assert not test or re.search(rf"^(?:async )?def {test}\(", text, re.M), (file, test)
         found += 1
     assert found >= 24
-
-
-def test_the_threat_model_is_linked_from_the_page_on_networks() -> None:
-    assert "(threat-model.md)" in (ROOT / "docs" / "network.md").read_text(encoding="utf-8")
