@@ -113,7 +113,8 @@ async function partsOf(link, certificate, said) {
 // What joining means, in lines.
 function told({ algorithm, draws, protection }, { server, run }) {
   const { secure_sum: masked, people, noise, answers, days } = protection;
-  const seen = masked ? "sums over many devices alone" : "each answer of this device";
+  const each = "each answer, which tells much of this person (docs/results/measured.md)";
+  const seen = masked ? "sums over many devices alone" : each;
   // As JSON, since terms may have any text here.
   const limits = JSON.stringify({ people, noise, answers, days, draws });
   return `run ${run}, server ${server}\nalgorithm ${algorithm}\nthe server sees ${seen}: ${limits}`;
