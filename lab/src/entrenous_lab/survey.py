@@ -149,7 +149,7 @@ LOOKS: tuple[Look, ...] = (
     Look("fcf", "planted", PRIVATE),
     Look("fcf-newton", "planted", PRIVATE),
     Look("pfpl+", "planted", PRIVATE),
-    Look("fedncf", "planted", PRIVATE, watched=16),
+    Look("fedncf", "planted", PRIVATE, watched=4),
 )
 
 
