@@ -398,7 +398,10 @@ export class Device {
     if (!step) return;
     const { items, init_std: std } = this.settings;
     const before = this.state.newest ? this.newestModel() : { modelled: 0 };
-    const allowed = Math.abs(round - (this.state.seen ?? 0)) * step * 1.001 + 1e-6;
+    const seen = this.state.seen ?? 0;
+    // Else a server would show the model of the last round, and have all answers to it.
+    if (round < seen) throw new p.Refused("past-round", `the model of round ${seen} has come`);
+    const allowed = (round - seen) * step * 1.001 + 1e-6;
     for (const [name, rows] of Object.entries(download)) {
       const width = rows.length / items;
       for (let i = 0; i < items; i++) {

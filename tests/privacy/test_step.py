@@ -19,7 +19,7 @@ from entrenous.systems.metamf import MetaMF
 
 ALGORITHM = FCF(factors=4)
 DATA = random_data()
-CONTRACT = bound(ALGORITHM.configured(DATA.catalogue), DATA.catalogue)
+CONTRACT = bound(ALGORITHM, DATA.catalogue)
 
 
 def models(step: float, rounds: int = 4) -> list[Any]:

@@ -319,7 +319,10 @@ class FederatedNode:
             since = newest[0]
             # Items that came since begin as the first model has them.
             before = grown(state_of(type(before), newest[1]), before)
-        allowed = abs(number - since) * step
+        # Else a server would show the model of the last round, and have all answers to it.
+        if number < since:
+            raise FrameRefused(Code.PAST_ROUND, f"the model of round {since} has come")
+        allowed = (number - since) * step
         moved = longest_move(self.contract, before, model)
         if moved > allowed * ROUNDED + LEAST:
             text = f"a row moved by {moved:.3g} since round {since}; at most {allowed:.3g}"
