@@ -5,9 +5,8 @@ Each training is one of `private` on training rows alone. For a clip at a quanti
 honest messages the noise is the largest multiple of it that costs, with the clip, no more than COST
 of HR@10 on validation rows. Quantiles rise as long as that multiple does not fall. The step is the
 smallest share of the longest move of an honest row that then costs no more than STEP_COST, on the
-average of SEEDS. What is
-found replaces the algorithm's entries in privacy/lengths.json, one after the other; with --step the
-clip and the noise there stay.
+average of SEEDS. What is found replaces the algorithm's entries in privacy/lengths.json, one after
+the other; with --step the clip and the noise there stay.
 """
 
 from __future__ import annotations
