@@ -187,7 +187,8 @@ def test_an_operator_who_plants_models_comes_first_with_its_own_popular_items() 
     assert first["view"] == "planted"
     assert "finds 0.283 of a list, where popular items find 0.274" in said
     assert "learns at most 32 bits of a person" in said
-    assert said.endswith("NO ADVANTAGE FOUND BY THESE ATTACKS")
+    # The figures are the promise, without a verdict.
+    assert said.endswith("an AUC of at most 1.000")
     assert told_.of_operator("fcf", first["settings"], {"noise": 6.5}).endswith(
         "(ml-100k, measured at noise 5.6 (here 6.5))"
     )

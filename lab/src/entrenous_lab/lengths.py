@@ -1,12 +1,13 @@
-"""`python -m entrenous_lab.lengths [--step] ALGORITHM...`: the clip of `private`, how much noise an
+"""`python -m entrenous_lab.lengths [--step] NAME[:DATA]...`: the clip of `private`, how much noise an
 algorithm bears, the least step, and what they cost on validation rows.
 
-Each training is one of `private` on training rows alone. For a clip at a quantile of the lengths of
-honest messages the noise is the largest multiple of it that costs, with the clip, no more than COST
-of HR@10 on validation rows. Quantiles rise as long as that multiple does not fall. The step is the
-smallest share of the longest move of an honest row that then costs no more than STEP_COST, on the
-average of SEEDS. What is found replaces the algorithm's entries in privacy/lengths.json, one after
-the other; with --step the clip and the noise there stay.
+Each training is one of `private` on training rows alone, and each accuracy is an average over
+SEEDS. For a clip at a quantile of the lengths of honest messages, or at a share of the first, the
+noise is the largest multiple of it that costs, with the clip, no more than COST of HR@10 on
+validation rows. Clips rise as long as that multiple does not fall. The step is the smallest share
+of the longest move of an honest row that then costs no more than STEP_COST. A step takes noise away
+too: so the multiple rises as far as COST allows with it. What is found replaces the algorithm's
+entries in privacy/lengths.json, one after the other; with --step the clip there stays.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ from entrenous.runs.plan import make, protection_in, with_set
 from entrenous.runs.recommenders import fitted
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-MULTIPLES = (2.0, 1.5, 1.0, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.03, 0.01)
+SHORTER = (0.05, 0.12, 0.25, 0.5)  # shares of the first quantile
+MULTIPLES = (2.0, 1.5, 1.2, 1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.03, 0.01)
 COST = 0.04
 SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05, 0.035, 0.025, 0.018, 0.012)
 STEP_COST = 0.01
@@ -119,14 +121,30 @@ def trained(
     return watch, found.metrics["hr@10"]
 
 
+def usual(
+    asked: RunPlan,
+    rows: Interactions,
+    clip: float = stored.ANY,
+    multiple: float = 1e-9,
+    step: float = 0,
+) -> float:
+    """Returns the accuracy of `trained` on the average of SEEDS."""
+    several = [trained(asked, rows, clip, multiple, step, seed)[1] for seed in SEEDS]
+    return float(np.mean(several))
+
+
 def measured(algorithm: str, size: Size) -> dict[str, Any]:
     """Returns the entry of an algorithm for one size, and prints it."""
     rows = load(size.data)
     private = RunPlan(algorithm=algorithm, profile=PRIVATE, protocol=size.protocol)
-    watch, free = trained(private, rows)
+    watch, _ = trained(private, rows)
+    free = usual(private, rows)
     best: dict[str, Any] = {"multiple": 0}
-    for quantile in QUANTILES:
-        clip = float(f"{watch.quantile(quantile):.2g}")
+    shortest = watch.quantile(QUANTILES[0])
+    tries = [(QUANTILES[0], share * shortest) for share in SHORTER]
+    tries += [(quantile, watch.quantile(quantile)) for quantile in QUANTILES]
+    for quantile, length in tries:
+        clip = float(f"{length:.2g}")
         tried = most_noise(private, rows, clip, free - COST)
         # The multiple bounds what a person tells; of two clips with one multiple the longer one has
         # more noise, under which less is seen of a person whose message stays within both.
@@ -146,11 +164,18 @@ def stepped(entry: Mapping[str, Any]) -> dict[str, Any]:
     watch = trained(private, rows, *limits)[0]
     accuracy = {0.0: 0.0}
     for step in (0.0, *(float(f"{share * watch.move:.2g}") for share in SHARES)):
-        several = [trained(private, rows, *limits, step, seed)[1] for seed in SEEDS]
-        accuracy[step] = float(np.mean(several))
+        accuracy[step] = usual(private, rows, *limits, step)
     enough = accuracy[0.0] - STEP_COST
     least = min(step for step in accuracy if step and accuracy[step] >= enough)
     found = {**entry, "unstepped": accuracy[0.0], "step": least, "stepped": accuracy[least]}
+    enough = usual(private, rows) - COST
+    for multiple in MULTIPLES:
+        if multiple <= entry["multiple"]:
+            break
+        again = usual(private, rows, entry["clip"], multiple, least)
+        if again >= enough:
+            found |= {"multiple": multiple, "stepped": again}
+            break
     print(json.dumps(found), flush=True)
     return found
 
@@ -160,7 +185,7 @@ def most_noise(private: RunPlan, rows: Interactions, clip: float, enough: float)
     if none is.
     """
     for multiple in MULTIPLES:
-        _, noisy = trained(private, rows, clip, multiple)
+        noisy = usual(private, rows, clip, multiple)
         if noisy >= enough:
             return {"multiple": multiple, "noisy": noisy}
     return {"multiple": 0}
@@ -170,13 +195,18 @@ def main() -> None:
     """Measures the algorithms that are named."""
     path = Path(stored.__file__).with_name(stored.FILE)
     step_alone = "--step" in sys.argv
-    for algorithm in sys.argv[1 + step_alone :]:
-        before = [entry for entry in stored.entries() if entry["algorithm"] == algorithm]
+    for asked in sys.argv[1 + step_alone :]:
+        algorithm, _, data = asked.partition(":")
+        kept = list[Mapping[str, Any]]()
+        before = list[Mapping[str, Any]]()
+        for entry in stored.entries():
+            again = entry["algorithm"] == algorithm and data in ("", entry["data"])
+            (before if again else kept).append(entry)
         if step_alone:
             found = [stepped(entry) for entry in before]
         else:
-            found = [measured(algorithm, size) for size in SIZES]
-        kept = [entry for entry in stored.entries() if entry["algorithm"] != algorithm]
+            sizes = [size for size in SIZES if data in ("", size.data)]
+            found = [measured(algorithm, size) for size in sizes]
         entries = sorted(
             [*kept, *found], key=lambda one: (one["algorithm"], one["below"] or np.inf)
         )

@@ -26,6 +26,7 @@ VIEWS: Final[Mapping[str, str]] = {
     "neighbour": "what reaches a peer",
     "model": "the final model",
     "planted": "sums under planted models",
+    "list": "lists that people show",
 }
 SEEN_UNDER: Final = {
     "paper": ("individual", "neighbour", "model"),
@@ -79,7 +80,7 @@ def said(entry: Entry) -> str:
 def seen(entry: Entry) -> str:
     """The material of an onlooker, in words."""
     view = VIEWS[entry["view"]]
-    if entry["view"] == "model":
+    if entry["view"] in ("model", "list"):
         return view
     rounds = counted(entry["rounds"], "round")
     if entry["view"] in ("sum", "difference", "planted"):

@@ -109,13 +109,25 @@ def said(entry: Entry) -> str:
     reasons.
     """
     attack = best(entry)
+    if entry["view"] == "list":
+        return f"{evidence.seen(entry)}: {by_lists(entry)}"
     if attack is not None and entry["view"] == "planted":
-        finding = by_operator(attack, entry["users"])
-        return f"{evidence.seen(entry)}: {finding}: {attack['verdict']}"
+        # The figures are the promise: a verdict on one operator says nothing of another.
+        return f"{evidence.seen(entry)}: {by_operator(attack, entry['users'])}"
     declined = ", ".join(_declined(entry))
     if attack is not None or not declined:
         return evidence.said(entry)
     return f"{evidence.seen(entry)}: {declined}: {NOT_TRIED}"
+
+
+def by_lists(entry: Entry) -> str:
+    """The findings of whoever sees lists of recommendations and has the model, in one clause."""
+    told = []
+    for attack in entry["attacks"]:
+        _, _, kind = attack["name"].partition(", ")
+        found = attack["r_precision"]
+        told.append(f"{kind} {found:.3f} ({attack['popularity_r_precision']:.3f})")
+    return f"to whoever has the model, popular items in brackets, {', '.join(told)}"
 
 
 def compared(attack: Mapping[str, Any], people: int) -> str:
@@ -152,6 +164,17 @@ def of_operator(algorithm: str, settings: Mapping[str, Any], protect: Mapping[st
             return f"{by_operator(attack, entry['users'])} ({entry['data']}{at})"
     again = f"`entrenous audit {algorithm} --profile private --view planted` measures it"
     return f"what an operator finds who plants models is not known: {again}"
+
+
+def of_shown(algorithm: str) -> str:
+    """A sentence on lists that somebody shows, of a model that was trained under `private`."""
+    for entry in measured(algorithm, "private"):
+        if entry["view"] == "list":
+            return f"a list that you show tells of your history, {by_lists(entry)}"
+    return (
+        "what lists tell that somebody shows is not known:"
+        f" `entrenous audit {algorithm} --profile private --view list` measures it"
+    )
 
 
 def of_the_list(algorithm: str) -> str:

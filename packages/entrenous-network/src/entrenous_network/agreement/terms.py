@@ -33,7 +33,7 @@ from entrenous.privacy.protection import (
     epsilon_in_words,
     narrow_bound,
 )
-from entrenous.privacy.told import HOLDS_AGAINST, of_operator
+from entrenous.privacy.told import HOLDS_AGAINST, of_operator, of_shown
 from entrenous.runs.plan import algorithm_of
 from entrenous.systems.gossip_learning import GossipLearning
 
@@ -671,7 +671,7 @@ class FederationTerms(Settings):
         # An epsilon of hundreds is true of these terms too, and says nothing of an operator.
         if self.profile == "private":
             worst = of_operator(name, self.settings, dict(own))
-            told += f". Measured: {worst}. {HOLDS_AGAINST}"
+            told += f". Measured: {worst}; {of_shown(name)}. {HOLDS_AGAINST}"
         return told
 
     def _and_singly(self, place: str) -> str:
