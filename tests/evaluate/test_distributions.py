@@ -14,19 +14,14 @@ from entrenous.evaluation.metrics.defined import binomial
 POINTS = [0.0, 1e-8, 0.003, 0.2, 0.9, 1.0, 1.9599, 3.3, 7.5, 20.0, 37.0]
 
 
-@pytest.mark.parametrize("x", [*POINTS, *(-x for x in POINTS)])
-def test_the_normal_tail(x: float) -> None:
-    assert distributions.normal_tail(x) == pytest.approx(stats.norm.sf(x), rel=1e-13)
-
-
 def test_the_tail_of_t_with_one_degree_of_freedom() -> None:
     """Cauchy's distribution in closed form: SciPy is off by 3e-9 at x = 1e-8."""
     for x in POINTS:
         assert distributions.t_tail(x, 1) == pytest.approx(math.atan2(1, x) / math.pi, rel=1e-14), x
 
 
-@pytest.mark.parametrize("freedom", [2, 3, 4, 7, 30, 39, 40, 41, 99, 942, 6039, 100_000, 3_000_000])
-def test_the_tail_of_t(freedom: int) -> None:
+@pytest.mark.parametrize("freedom", [1.3, 2, 3, 4.5, 7, 30, 39, 40, 41, 99, 942, 6039, 100_000, 3_000_000])
+def test_the_tail_of_t(freedom: float) -> None:
     close = 1e-12 if freedom < 10_000 else 1e-10  # the continued fraction is long there
     for x in POINTS:
         assert distributions.t_tail(x, freedom) == pytest.approx(

@@ -7,27 +7,8 @@ import pytest
 from scipy import stats
 
 from entrenous.core.errors import InputError
-from entrenous.evaluation.significance import friedman, holm, paired_spread, paired_t, wilcoxon
-
-
-def test_paired_t_by_hand():
-    """Differences 1, 2, 3: mean 2, standard deviation 1, so t = 2 / (1 / sqrt 3); with 2 degrees of
-    freedom p = 1 - t / sqrt(t^2 + 2) two-sided."""
-    found = paired_t([2, 4, 6], [1, 2, 3])
-    t = 2 * np.sqrt(3)
-    assert (found.statistic, found.difference, found.pairs) == (pytest.approx(t), 2, 3)
-    assert found.p == pytest.approx(1 - t / np.sqrt(t**2 + 2))
-
-
-def test_paired_t_agrees_with_scipy():
-    a, b = np.random.default_rng(0).normal(size=(2, 40))
-    expected = stats.ttest_rel(a, b)
-    assert paired_t(a, b)[:2] == pytest.approx((expected.statistic, expected.pvalue))
-
-
-def test_paired_t_without_spread():
-    assert paired_t([1, 2], [1, 2])[:2] == (0, 1)
-    assert paired_t([2, 3], [1, 2])[:2] == (np.inf, 0)
+from entrenous.evaluation.chance import difference
+from entrenous.evaluation.significance import friedman, holm, paired_spread, wilcoxon
 
 
 def test_wilcoxon_of_the_paper():
@@ -35,9 +16,9 @@ def test_wilcoxon_of_the_paper():
     2/64 two-sided.
     """
     ours, theirs = [0.66, 0.84, 0.71, 0.92, 1.01, 1.30], [0.68, 0.87, 0.75, 0.97, 1.07, 1.37]
-    assert wilcoxon(ours, theirs, alternative="less").p == 1 / 64 == 0.015625
-    assert wilcoxon(ours, theirs).p == 2 / 64
-    assert wilcoxon(theirs, ours, alternative="less").p == 1
+    assert wilcoxon(ours, theirs, alternative="less") == 1 / 64 == 0.015625
+    assert wilcoxon(ours, theirs) == 2 / 64
+    assert wilcoxon(theirs, ours, alternative="less") == 1
 
 
 def enumerated(d, alternative):
@@ -58,30 +39,20 @@ def enumerated(d, alternative):
 )
 def test_wilcoxon_is_exact_also_with_ties_and_zeros(d, alternative):
     found = wilcoxon(d, np.zeros(len(d)), alternative=alternative)
-    assert found.p == pytest.approx(enumerated(d, alternative), abs=1e-15)
-    assert (found.method, found.pairs) == ("exact", np.count_nonzero(d))
+    assert found == pytest.approx(enumerated(d, alternative), abs=1e-15)
 
 
 @pytest.mark.parametrize("alternative", ["two-sided", "less"])
-@pytest.mark.parametrize("n", [30, 400])
+@pytest.mark.parametrize("n", [30, 300])
 def test_wilcoxon_agrees_with_scipy_without_ties(n, alternative):
     d = np.random.default_rng(n).normal(0.1, 1, n)
-    expected = stats.wilcoxon(d, alternative=alternative, method="exact" if n <= 200 else "approx")
+    expected = stats.wilcoxon(d, alternative=alternative, method="exact")
     found = wilcoxon(d, np.zeros(n), alternative=alternative)
-    assert found.p == pytest.approx(expected.pvalue, rel=1e-9)
-    assert found.method == ("exact" if n <= 200 else "normal")
-
-
-def test_wilcoxon_with_many_ties_agrees_with_scipy():
-    """Per-user hit rates: differences -1, 0, 1."""
-    d = np.random.default_rng(3).integers(-1, 2, 943)
-    assert wilcoxon(d, np.zeros(943)).p == pytest.approx(
-        stats.wilcoxon(d, method="approx").pvalue, rel=1e-9
-    )
+    assert found == pytest.approx(expected.pvalue, rel=1e-9)
 
 
 def test_wilcoxon_without_a_difference():
-    assert wilcoxon([1, 2], [1, 2])[:2] == (0, 1)
+    assert wilcoxon([1, 2], [1, 2]) == 1
 
 
 def test_equal_spread_by_hand():
@@ -90,7 +61,7 @@ def test_equal_spread_by_hand():
     """
     found = paired_spread([0, 0, 4, 4], [1, 2, 2, 3])
     assert found.statistic == pytest.approx(7 * np.sqrt(3))
-    assert (found.difference, found.pairs) == (pytest.approx(2 - np.sqrt(1 / 2)), 4)
+    assert (found.difference, found.users) == (pytest.approx(2 - np.sqrt(1 / 2)), 4)
     assert found.p == pytest.approx(2 * stats.t.sf(7 * np.sqrt(3), 3))
     swapped = paired_spread([1, 2, 2, 3], [0, 0, 4, 4])
     assert (swapped.statistic, swapped.p) == (
@@ -127,15 +98,15 @@ def test_holm_by_hand():
     assert holm([]).tolist() == []
 
 
-@pytest.mark.parametrize("test", [paired_t, wilcoxon, paired_spread])
+@pytest.mark.parametrize("test", [difference, wilcoxon, paired_spread])
 def test_values_that_are_not_finite_are_refused(test):
-    with pytest.raises(InputError, match="not two finite columns"):
+    with pytest.raises(InputError, match="not two finite"):
         test([1, np.nan], [0, 0])
 
 
 def test_too_little_is_refused():
     with pytest.raises(InputError, match="at least two pairs"):
-        paired_t([1], [0])
+        difference([1], [0])
     with pytest.raises(InputError, match="at least three pairs"):
         paired_spread([1, 2], [0, 0])
     with pytest.raises(InputError, match="two or more systems"):

@@ -19,16 +19,7 @@ TINY = 1e-300
 LARGE = 20.0
 
 
-def normal_tail(x: float) -> float:
-    """P(X > x) of the standard normal distribution.
-
-    >>> normal_tail(0.0)
-    0.5
-    """
-    return 0.5 * math.erfc(x / math.sqrt(2))
-
-
-def t_tail(x: float, freedom: int) -> float:
+def t_tail(x: float, freedom: float) -> float:
     """P(X > x) of Student's t with f = `freedom` degrees of freedom: half the regularised
     incomplete beta function I(f / (f + x^2); f/2, 1/2).
 
@@ -54,7 +45,7 @@ def t_tail(x: float, freedom: int) -> float:
     return 0.5 - 0.5 * front * _beta_fraction(above, b, a) / b
 
 
-def t_above(tail: float, freedom: int) -> float:
+def t_above(tail: float, freedom: float) -> float:
     """The number that Student's t exceeds with the probability `tail` < 1/2, by bisection.
 
     >>> round(t_above(0.025, 10), 9)

@@ -57,8 +57,8 @@ def against(ours: str, errors: Mapping[str, Sequence[float]]) -> LossWinTable:
             other=name,
             losses=int((mine > theirs).sum()),
             wins=int((mine < theirs).sum()),
-            p_less=wilcoxon(mine, theirs, alternative="less").p,
-            p_two_sided=wilcoxon(mine, theirs).p,
+            p_less=wilcoxon(mine, theirs, alternative="less"),
+            p_two_sided=wilcoxon(mine, theirs),
             holm=1.0,
         )
         rows.append(row)

@@ -1,5 +1,5 @@
-"""Tests of a difference between systems: paired t, exact Wilcoxon, equal spread, Friedman with
-mean ranks, Holm.
+"""Further tests of a difference between systems: exact Wilcoxon, equal spread, Friedman with mean
+ranks, Holm. `chance` has that of means.
 
 Two-system tests take values paired by user, fold or data set. They say nothing about the choice of
 data or of split.
@@ -14,105 +14,35 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.types import Array, Float64Array
-from .distributions import chi_square_tail, mean_ranks, normal_tail, t_above, t_tail
+from .chance import difference
+from .distributions import chi_square_tail, mean_ranks
 
 Alternative = Literal["two-sided", "less"]
-# Up to this many differences Wilcoxon's test is exact; beyond, the normal approximation is good to
-# four digits.
-EXACT_UP_TO = 200
 # The relative difference below which squared deviations are equal.
 ROUNDING = 1e-12
 
 
-class PairedTest(NamedTuple):
-    """The result of a paired test."""
-
-    statistic: float
-    p: float
-    """The p-value."""
-    difference: float
-    """The mean of the differences a - b."""
-    pairs: int
-    method: str
-    """How p was computed."""
-
-
-def paired_t(a: Array, b: Array) -> PairedTest:
-    """Student's paired t-test, two-sided (FPL, section 5.4). Without any difference the statistic
-    is 0.
-
-    >>> # mean 2, standard deviation 1, n = 3: 2 / (1 / sqrt 3)
-    >>> round(paired_t([1, 2, 3], [0, 0, 0]).statistic, 4)
-    3.4641
-    """
-    d = _differences(a, b)
-    if len(d) < 2:
-        raise InputError("paired t-test", f"{len(d)} pair", expected="at least two pairs")
-    mean = float(d.mean())
-    statistic = 0.0
-    if d.any():
-        # The same difference everywhere has no error, and the statistic is infinite.
-        with np.errstate(divide="ignore"):
-            statistic = float(d.mean() / _standard_error(d))
-    p = 2 * t_tail(abs(statistic), len(d) - 1)
-    return PairedTest(statistic, p, mean, len(d), "t")
-
-
-def _standard_error(differences: Float64Array) -> np.float64:
-    """The standard error of the mean of some differences."""
-    deviation: np.float64 = differences.std(ddof=1)
-    return deviation / np.sqrt(len(differences))
-
-
-def interval(a: Array, b: Array, share: float = 0.95) -> tuple[float, float]:
-    """Student's t interval of the mean of the differences a - b at the confidence `share`.
-
-    >>> [round(end, 3) for end in interval([1, 2, 3], [0, 0, 0])]       # 2 +- 4.303 / sqrt 3
-    [-0.484, 4.484]
-    """
-    d = _differences(a, b)
-    mean = float(d.mean())
-    if len(d) < 2:
-        return -np.inf, np.inf
-    tail = (1 - share) / 2
-    half = t_above(tail, len(d) - 1) * float(_standard_error(d))
-    return mean - half, mean + half
-
-
-def wilcoxon(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> PairedTest:
-    """Wilcoxon's signed-rank test; the statistic is W+, the sum of the ranks of positive
-    differences a - b.
+def wilcoxon(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> float:
+    """The exact p-value of Wilcoxon's signed-rank test.
 
     alternative: `less` tests that a tends to be smaller than b. Zero differences are dropped
-    (Wilcoxon 1945), equal ones share their mean rank. Up to 200 differences p is exact, also with
-    ties: the distribution of W+ over all 2^n signs is summed up. Beyond, p is that of the normal
-    approximation with the correction for ties.
+    (Wilcoxon 1945), equal ones share their mean rank. The distribution of W+, the sum of the ranks
+    of positive differences a - b, is summed up over all 2^n signs, also with ties.
 
     >>> # all six negative: 1 of 2^6 signs
-    >>> wilcoxon([0] * 6, [6, 5, 4, 3, 2, 1], alternative="less").p
+    >>> wilcoxon([0] * 6, [6, 5, 4, 3, 2, 1], alternative="less")
     0.015625
-    >>> wilcoxon([6, 5, 4, 3, 2, 1], [0] * 6).p
+    >>> wilcoxon([6, 5, 4, 3, 2, 1], [0] * 6)
     0.03125
     """
     differences = _differences(a, b)
     # A zero difference has no sign.
     d = differences[differences != 0]
     if len(d) == 0:
-        return PairedTest(0.0, 1.0, 0.0, 0, "no difference")
-    mean = float(differences.mean())
+        return 1.0
     rank = mean_ranks(np.abs(d))
     plus = float(rank[d > 0].sum())
-    if len(d) <= EXACT_UP_TO:
-        p = _exact(rank, plus, alternative)
-        return PairedTest(plus, p, mean, len(d), "exact")
-    # If no sign is likelier, W+ has this mean and this standard deviation, ties included.
-    expected = float(rank.sum()) / 2
-    deviation = np.sqrt((rank**2).sum() / 4)
-    standardised = float((plus - expected) / deviation)
-    p = normal_tail(-standardised)
-    if alternative == "two-sided":
-        p = 2 * normal_tail(abs(standardised))
-    return PairedTest(plus, p, mean, len(d), "normal")
+    return _exact(rank, plus, alternative)
 
 
 def _exact(rank: Float64Array, plus: float, alternative: Alternative) -> float:
@@ -134,36 +64,48 @@ def _exact(rank: Float64Array, plus: float, alternative: Alternative) -> float:
     return min(1.0, 2 * greater, 2 * less)
 
 
-def paired_spread(a: Array, b: Array) -> PairedTest:
-    """Tests that paired columns have the same standard deviation, two-sided. The `difference` of
-    the result is std(a) - std(b), population values.
+class SpreadDifference(NamedTuple):
+    """The difference of two standard deviations over users, with its test."""
+
+    statistic: float
+    p: float
+    """The p-value."""
+    difference: float
+    """std(a) - std(b), population values, the mean over seeds."""
+    users: int
+    holds: str
+    """The sources of chance that p counts, in words."""
+
+
+def paired_spread(a: Array, b: Array) -> SpreadDifference:
+    """Tests that two systems have the same standard deviation over users, two-sided. a, b: as of
+    `chance.difference`.
 
     Pitman (1939) and Morgan (1939) test that a + b and a - b are uncorrelated, for their covariance
     is var(a) - var(b); their p needs normal values, and on hits and misses it finds a difference at
     5 % where there is none in up to 55 % of samples. So the same covariance is divided by its own
-    standard error, which is the paired t of the squared deviations: 3 to 6 % in those samples.
+    standard error, which is that of the squared deviations: 3 to 6 % in those samples.
 
     >>> # squares 4 4 4 4 and 1 0 0 1: differences 3 4 4 3
     >>> round(paired_spread([0, 0, 4, 4], [1, 2, 2, 3]).statistic, 4)
     12.1244
     """
-    # For its checks alone: two finite columns of one length.
-    _differences(a, b)
-    left = np.asarray(a, np.float64)
-    right = np.asarray(b, np.float64)
-    if len(left) < 3:
-        raise InputError(
-            "test of equal spread", f"{len(left)} pairs", expected="at least three pairs"
-        )
-    left_squares = (left - left.mean()) ** 2
-    right_squares = (right - right.mean()) ** 2
+    left = np.atleast_2d(np.asarray(a, np.float64))
+    right = np.atleast_2d(np.asarray(b, np.float64))
+    # For its checks alone.
+    difference(left, right)
+    users = left.shape[1]
+    if users < 3:
+        raise InputError("test of equal spread", f"{users} pairs", expected="at least three pairs")
+    left_squares = (left - np.nanmean(left, axis=1, keepdims=True)) ** 2
+    right_squares = (right - np.nanmean(right, axis=1, keepdims=True)) ** 2
     # The deviations of a and of a + 0.1 differ by rounding alone, which is no difference.
-    largest = max(left_squares.max(), right_squares.max())
+    largest = max(np.nanmax(left_squares), np.nanmax(right_squares))
     same = np.isclose(left_squares, right_squares, rtol=ROUNDING, atol=ROUNDING * largest)
     right_squares = np.where(same, left_squares, right_squares)
-    t = paired_t(left_squares, right_squares)
-    difference = float(left.std() - right.std())
-    return PairedTest(t.statistic, t.p, difference, len(left), "t of squared deviations")
+    found = difference(left_squares, right_squares)
+    stds = np.nanstd(left, axis=1) - np.nanstd(right, axis=1)
+    return SpreadDifference(found.t(), found.p(), float(stds.mean()), users, found.holds)
 
 
 def _differences(a: Array, b: Array) -> Float64Array:
