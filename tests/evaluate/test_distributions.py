@@ -20,7 +20,9 @@ def test_the_tail_of_t_with_one_degree_of_freedom() -> None:
         assert distributions.t_tail(x, 1) == pytest.approx(math.atan2(1, x) / math.pi, rel=1e-14), x
 
 
-@pytest.mark.parametrize("freedom", [1.3, 2, 3, 4.5, 7, 30, 39, 40, 41, 99, 942, 6039, 100_000, 3_000_000])
+@pytest.mark.parametrize(
+    "freedom", [1.3, 2, 3, 4.5, 7, 30, 39, 40, 41, 99, 942, 6039, 100_000, 3_000_000]
+)
 def test_the_tail_of_t(freedom: float) -> None:
     close = 1e-12 if freedom < 10_000 else 1e-10  # the continued fraction is long there
     for x in POINTS:

@@ -44,7 +44,15 @@ from .budgets import spent_on_all
 from .contestants import Contestant, contestants, judged, same_rows
 from .results import Figure, Report, Table, refuse_unknown
 from .run import Run
-from .statistics import PairedDifference, Runs, paired_tests, per_user, row, spread_tests
+from .statistics import (
+    PairedDifference,
+    Runs,
+    by_seed,
+    drawn_of,
+    paired_tests,
+    row,
+    spread_tests,
+)
 from .tables import ComparisonFound
 
 TESTED = ("hr@10", "ndcg@10")
@@ -57,8 +65,8 @@ class Comparison(Report[ComparisonFound, FrameT]):
     """
 
     def tests(self) -> FrameT:
-        """A frame of the paired tests over users against the reference: difference, 95 % interval,
-        p, and p after Holm.
+        """A frame of the paired tests against the reference: difference, 95 % interval, what it
+        holds (users and seeds; users alone of one seed), p, and p after Holm.
         """
         return self._frame(self.found["tests"])
 
@@ -138,9 +146,9 @@ def compared(asked: CompareKeywords[Any], say: Say | None = None) -> ComparisonF
     say: as of `runs.pipeline.RunRequest`, for the first training of each algorithm.
 
     Returns: rows: mean and standard deviation (n - 1) over seeds, and each seed's metrics. tests:
-        the reference against each other one, paired over users, each user's value being their mean
-        over seeds: mean difference with its 95 % interval, p, and p after Holm's correction over
-        all tests of one metric. privacy: where trainings had a budget of differential privacy, what
+        the reference against each other one, paired over users and seeds: mean difference with its
+        95 % interval, what it holds, p, and p after Holm's correction over all tests of one metric
+        (`evaluation.chance`). privacy: where trainings had a budget of differential privacy, what
         each has spent and what all of them together, on the same people (`api.budgets`).
         fairness_tests: the same pairs, on the standard deviation of NDCG@10 over users; none of
         fewer than three users.
@@ -269,9 +277,9 @@ def _summed_up(
     notes = [note for of_label in manifests.values() for note in of_label[0]["notes"]]
     tests: list[PairedDifference] = []
     for metric in ERRORS if rated else TESTED:
-        of_users = {label: per_user(metric, runs) for label, runs in results.items()}
+        of_users = {label: by_seed(metric, runs) for label, runs in results.items()}
         pairs = [(reference, other) for other in results if other != reference]
-        tests += paired_tests(metric, of_users, pairs)
+        tests += paired_tests(metric, of_users, pairs, drawn_of(results[reference]))
     found: ComparisonFound = {
         "data": data or manifest["data"],
         "protocol": manifest["protocol"],

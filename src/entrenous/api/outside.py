@@ -15,7 +15,7 @@ from ..data.split.read import read
 from ..data.split.types import Split
 from ..evaluation.metrics.defined import fairness
 from ..evaluation.protocol import Evaluation
-from ..evaluation.significance import interval
+from ..evaluation.summary import interval
 from ..runs.outside import Outside, evaluate_outside, read_scores
 from .arguments import in_python
 from .compare import TESTED
@@ -35,7 +35,7 @@ class EvaluatedRow(TypedDict):
     metric: str
     value: float
     low: float | None
-    """Of the 95 % interval over users; None for what has none."""
+    """Of the 95 % bootstrap interval over users; None for what has none."""
     high: float | None
 
 
@@ -54,12 +54,13 @@ class EvaluatedFound(TypedDict):
 @final
 class EvaluatedFiles(Report[EvaluatedFound, "pl.DataFrame"]):
     """The metrics of files of other programs. `table()` has a row for each file and metric:
-    `value`, and the ends `low` and `high` of its 95 % interval over users (of accuracy metrics).
+    `value`, and the ends `low` and `high` of its 95 % bootstrap interval over users (of accuracy
+    metrics).
     """
 
     def tests(self) -> pl.DataFrame:
-        """A frame of the paired tests over users of each two files: difference, 95 % interval, p,
-        and p after Holm.
+        """A frame of the paired tests over users of each two files: difference, 95 % interval, what
+        it holds, p, and p after Holm.
         """
         return self._frame(self.found["tests"])
 
@@ -78,7 +79,10 @@ def shown(found: EvaluatedFound) -> Table:
     # A metric that no file tells has no column.
     names = [name for name in SHOWN if any(metric == name for _, metric in rows)]
     body = [[file, *(_cell(rows.get((file, name))) for name in names)] for file in found["files"]]
-    caption = f"{found['data']}, {found['protocol']}; mean (95 % interval over users)"
+    caption = (
+        f"{found['data']}, {found['protocol']};"
+        " mean (95 % bootstrap interval: users alone, one seed)"
+    )
     return Table(caption, ["file", *names], body)
 
 
@@ -175,8 +179,8 @@ def _valued(label: str, metrics: Any, per_user: Any, prefix: str) -> list[Evalua
     for name, value in metrics.items():
         low = high = None
         if name in per_user and len(per_user[name]) > 1:
-            values = per_user[name]
-            low, high = interval(values, np.zeros(len(values)))
+            # A bootstrap never leaves what a user can have: rates stay between 0 and 1.
+            low, high = interval(per_user[name])
         rows.append(
             {"file": label, "metric": prefix + name, "value": value, "low": low, "high": high}
         )

@@ -1,5 +1,5 @@
 """The statistics of a comparison: means and spreads over seeds, and tests that are paired over
-users.
+users and seeds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing_extensions import TypedDict
 
 from ..core.types import Float64Array
 from ..core.values import SettingValue
-from ..evaluation.significance import holm, interval, paired_spread, paired_t, wilcoxon
+from ..evaluation.chance import difference
+from ..evaluation.significance import holm, paired_spread
 from ..runs.manifest import described
 from ..runs.pipeline import RunResult
 from .contestants import Judged
@@ -50,26 +51,27 @@ class ComparedPair(TypedDict):
     b: str
     difference: float
     users: int
+    holds: str
+    """The sources of chance that p and the interval hold: users and seeds, or users alone."""
+    p: float
     holm_p: float
     """p after Holm's correction."""
 
 
 class PairedDifference(ComparedPair):
-    """A test that is paired over users."""
+    """A test that is paired over users and seeds."""
 
     low: float
     """Of the 95 % interval of the difference."""
     high: float
-    t_p: float
-    wilcoxon_p: float
 
 
 class SpreadTest(ComparedPair):
     """A test of the standard deviations over users."""
 
     std_a: float
+    """The mean over seeds."""
     std_b: float
-    p: float
 
 
 def row(label: str, runs: Sequence[OneRun], settings: Mapping[str, SettingValue]) -> ComparedRow:
@@ -115,84 +117,98 @@ def _stds(values: Mapping[str, Sequence[float]]) -> dict[str, float]:
 
 
 def paired_tests(
-    metric: str, values: Mapping[str, Float64Array], pairs: Iterable[tuple[str, str]]
+    metric: str,
+    values: Mapping[str, Float64Array],
+    pairs: Iterable[tuple[str, str]],
+    drawn: str = "seeds",
 ) -> list[PairedDifference]:
     """Tests of pairs of contestants on the values of the same users; Holm's correction over these
     tests.
+
+    values: as `by_seed` has them, or of users under one seed. drawn: what their lines are of.
     """
-    # Users are paired, not seeds: there are far more users.
-    tests = [_pair(metric, (a, b), values[a], values[b]) for a, b in pairs]
-    return _corrected(tests, [test["t_p"] for test in tests])
-
-
-def _pair(
-    metric: str, labels: tuple[str, str], a: Float64Array, b: Float64Array
-) -> PairedDifference:
-    """The tests of two contestants on one metric, paired over users; p not corrected yet."""
-    t = paired_t(a, b)
-    low, high = interval(a, b)
-    return {
-        "metric": metric,
-        "a": labels[0],
-        "b": labels[1],
-        "difference": t.difference,
-        "low": low,
-        "high": high,
-        "users": t.pairs,
-        "t_p": t.p,
-        "wilcoxon_p": wilcoxon(a, b).p,
-        "holm_p": t.p,
-    }
+    tests = []
+    for a, b in pairs:
+        found = difference(values[a], values[b])
+        low, high = found.ends
+        test: PairedDifference = {
+            "metric": metric,
+            "a": a,
+            "b": b,
+            "difference": found.mean,
+            "low": low,
+            "high": high,
+            "users": found.users,
+            "holds": found.holds.replace("seeds", drawn),
+            "p": found.p(),
+            "holm_p": 1.0,
+        }
+        tests.append(test)
+    return _corrected(tests)
 
 
 def spread_tests(runs: Runs, first: str) -> list[SpreadTest]:
     """Tests that the standard deviation over users is the same for the reference `first` and for
-    each other contestant. A user's value is their mean over seeds. No tests of fewer than three
-    users.
+    each other contestant. No tests of fewer than three users.
     """
     tests: list[SpreadTest] = []
-    a = per_user(SPREAD, runs[first])
+    a = by_seed(SPREAD, runs[first])
     # The test needs three users.
-    if len(a) < 3:
+    if a.shape[1] < 3:
         return tests
     for other in runs:
         if other == first:
             continue
-        b = per_user(SPREAD, runs[other])
+        b = by_seed(SPREAD, runs[other])
         spread = paired_spread(a, b)
         test: SpreadTest = {
             "metric": f"std_{SPREAD}",
             "a": first,
             "b": other,
-            "std_a": float(a.std()),
-            "std_b": float(b.std()),
+            "std_a": _std(a),
+            "std_b": _std(b),
             "difference": spread.difference,
-            "users": spread.pairs,
+            "users": spread.users,
+            "holds": spread.holds.replace("seeds", drawn_of(runs[first])),
             "p": spread.p,
-            "holm_p": spread.p,
+            "holm_p": 1.0,
         }
         tests.append(test)
-    return _corrected(tests, [test["p"] for test in tests])
+    return _corrected(tests)
 
 
-def _corrected(tests: list[Pair], p: Sequence[float]) -> list[Pair]:
+def _std(values: Float64Array) -> float:
+    """The standard deviation over users, the mean over seeds."""
+    return float(np.nanstd(values, axis=1).mean())
+
+
+def _corrected(tests: list[Pair]) -> list[Pair]:
     """The tests with Holm's correction of their p-values."""
-    for test, holm_p in zip(tests, holm(p).tolist(), strict=True):
+    corrected = holm([test["p"] for test in tests]).tolist()
+    for test, holm_p in zip(tests, corrected, strict=True):
         test["holm_p"] = holm_p
     return tests
 
 
-def per_user(metric: str, runs: Sequence[OneRun]) -> Float64Array:
-    """Each user's mean over seeds and folds, in the order of users; every run must have evaluated
-    the same users.
+def drawn_of(runs: Sequence[OneRun]) -> str:
+    """The lines of `by_seed`: "folds" where one seed has several, else "seeds"."""
+    return "folds" if len(runs) == 1 and len(runs[0].evaluations) > 1 else "seeds"
+
+
+def by_seed(metric: str, runs: Sequence[OneRun]) -> Float64Array:
+    """Each user's value under each seed, the mean over its folds; of a single seed in each of its
+    folds. float64 [seeds or folds, users], in the order of users, NaN where nobody evaluated them.
     """
-    folds = [fold for run in runs for fold in run.evaluations]
-    users = np.unique(np.concatenate([fold.user for fold in folds]))
-    total = np.zeros(len(users))
-    count = np.zeros(len(users))
-    for fold in folds:
-        # A fold evaluates each of its users once, so no place is added to twice.
-        place = np.searchsorted(users, fold.user)
-        total[place] += fold.per_user[metric]
-        count[place] += 1
-    return total / count
+    lines = [run.evaluations for run in runs]
+    if len(lines) == 1:
+        lines = [(fold,) for fold in lines[0]]
+    users = np.unique(np.concatenate([fold.user for folds in lines for fold in folds]))
+    total = np.zeros((len(lines), len(users)))
+    count = np.zeros_like(total)
+    for line, folds in enumerate(lines):
+        for fold in folds:
+            # A fold evaluates each of its users once, so no place is added to twice.
+            place = np.searchsorted(users, fold.user)
+            total[line, place] += fold.per_user[metric]
+            count[line, place] += 1
+    return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)

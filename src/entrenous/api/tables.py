@@ -107,9 +107,10 @@ def latex(found: ComparisonFound, asked: Sequence[str] = ()) -> str:
     names = shown(found, asked)
     best = {name: _best(found, name) for name in names}
     body = [_latex_row(row, names, best, found) for row in found["rows"]]
+    holds = found["tests"][0]["holds"]
     note = (
         rf"\textdagger: differs from {escaped(found['reference'])}, p $<$ 0.05"
-        r" (paired t over users, Holm)"
+        rf" (paired over {holds}; Holm)"
     )
     header = ["algorithm", *(_headed(name) for name in names)]
     return booktabs(header, body, f"{escaped(caption(found))}. {note}.") + "\n"

@@ -104,7 +104,7 @@ def _show_fairness(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def show_tests(tests: Sequence[Mapping[str, Any]]) -> None:
-    """Prints tests that are paired over users."""
+    """Prints paired tests, and what they hold."""
     from ..api.tables import p_text
 
     headers = [
@@ -112,17 +112,17 @@ def show_tests(tests: Sequence[Mapping[str, Any]]) -> None:
         "pair",
         "mean difference",
         "95 % interval",
-        "p (paired t)",
-        "p (Wilcoxon)",
-        "p (t, Holm)",
+        "p",
+        "p (Holm)",
     ]
     body = []
     for test in tests:
         pair = f"{test['a']} - {test['b']}"
         interval = f"{test['low']:.4f} to {test['high']:.4f}"
-        ps = [p_text(test[name]) for name in ("t_p", "wilcoxon_p", "holm_p")]
+        ps = [p_text(test[name]) for name in ("p", "holm_p")]
         body.append([test["metric"], pair, test["difference"], interval, *ps])
-    show_table(headers, body, title="Paired tests over users; Holm over the tests of one metric")
+    title = f"Paired tests over {tests[0]['holds']}; Holm over the tests of one metric"
+    show_table(headers, body, title=title)
 
 
 def _show_spreads(tests: Sequence[Mapping[str, Any]]) -> None:
@@ -134,5 +134,8 @@ def _show_spreads(tests: Sequence[Mapping[str, Any]]) -> None:
         pair = f"{test['a']} - {test['b']}"
         figures = [test["std_a"], test["std_b"], test["difference"]]
         body.append([pair, *figures, p_text(test["p"]), p_text(test["holm_p"])])
-    title = "Paired tests of the std of ndcg@10 over users, each user's mean over seeds"
+    # Of fewer than three users there are none.
+    if not tests:
+        return
+    title = f"Paired tests of the std of ndcg@10 between users, over {tests[0]['holds']}"
     show_table(headers, body, title=title)

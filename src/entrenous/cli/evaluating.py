@@ -51,7 +51,7 @@ def evaluate(
     table(
         ["file", "metric", "value", "low", "high"],
         [["" if cell is None else cell for cell in row.values()] for row in others],
-        title="Further metrics, with the ends of their 95 % intervals",
+        title="Further metrics, with the ends of their 95 % bootstrap intervals over users",
     )
     if found["tests"]:
         show_tests(found["tests"])

@@ -246,7 +246,7 @@ def _label(name: str, place: figures.Point, rows: list[tuple[float, float, float
 
 
 def _caption(points: Sequence[Point]) -> str:
-    words = "Lines through a point: 95 % intervals over users. Attacked were "
+    words = "Lines through a point: 95 % intervals, users alone, one seed. Attacked were "
     materials = []
     for point in points:
         if point.entry is not None:

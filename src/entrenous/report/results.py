@@ -213,7 +213,7 @@ def _reading(group: Group) -> str:
     for name in leading(group)[:1]:
         has_interval = [_values_of_mean(shown, name) is not None for shown in group.runs]
         if any(has_interval) and is_main(name):
-            sentences.append("Below a value: its 95 % bootstrap interval over users.")
+            sentences.append("Below a value: its 95 % bootstrap interval, users alone, one seed.")
     if any(shown.sampled for shown in group.runs):
         sentences.append(
             "Values of the sampled ranking are higher than those of the full ranking and may order"
@@ -251,8 +251,8 @@ def _bars(group: Group) -> Html | None:
     )
     return figure(
         svg,
-        "Lines at the ends of bars: 95 % bootstrap intervals over users, where per-user values are"
-        " stored.",
+        "Lines at the ends of bars: 95 % bootstrap intervals (users alone, one seed), where the"
+        " values of users are stored.",
     )
 
 

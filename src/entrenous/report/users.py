@@ -11,8 +11,9 @@ import numpy as np
 
 from ..core.types import Float64Array
 from ..evaluation import tail
-from ..evaluation.significance import PairedTest, holm, paired_t, wilcoxon
-from ..evaluation.summary import PERCENTILES, interval, summarise
+from ..evaluation.chance import Difference, difference
+from ..evaluation.significance import holm
+from ..evaluation.summary import PERCENTILES, summarise
 from . import figures, numbers
 from .markup import Child, Html, folded, join, table, tag
 from .results import once_per_user, per_user
@@ -164,8 +165,9 @@ def significance(group: Group) -> Html | None:
     words = (
         "Users are paired: both runs ranked the same held-out rows of the same user. Differences"
         " are first minus second. Holm's correction covers the comparisons of one table; a run is"
-        f" called higher if both corrected p are at most {LEVEL}. The tests speak about these users"
-        " under this split and seed, not about other data, splits or seeds."
+        f" called higher if the corrected p is at most {LEVEL}. An interval holds users alone, one"
+        " seed: the tests do not speak about other data, splits or seeds (`entrenous compare` takes"
+        " several seeds)."
     )
     main, *others = tables
     more = None
@@ -195,95 +197,55 @@ def pairs(group: Group, name: str) -> list[RunPair]:
 
 
 class TestedPair(NamedTuple):
-    """A pair of runs with its two tests."""
+    """A pair of runs with its test."""
 
     pair: RunPair
-    t: PairedTest
-    """The paired t-test."""
-    w: PairedTest
-    """Wilcoxon's signed-rank test."""
-    t_holm: float
-    """The p-value of the t-test after Holm's correction over all pairs of the group."""
-    w_holm: float
-    """The same of Wilcoxon's test."""
+    found: Difference
+    """The first run minus the second."""
+    holm: float
+    """The p-value after Holm's correction over all pairs of the group."""
 
 
 def tested(group: Group, name: str) -> list[TestedPair]:
-    """Every two runs whose users can be paired on a metric, tested."""
+    """Every two runs whose users can be paired on a metric, tested over users."""
     paired = pairs(group, name)
-    t = [paired_t(pair.left, pair.right) for pair in paired]
-    w = [wilcoxon(pair.left, pair.right) for pair in paired]
-    t_holm = holm([test.p for test in t]).tolist()
-    w_holm = holm([test.p for test in w]).tolist()
-    return list(map(TestedPair, paired, t, w, t_holm, w_holm))
+    found = [difference(pair.left, pair.right) for pair in paired]
+    corrected = holm([each.p() for each in found]).tolist()
+    return list(map(TestedPair, paired, found, corrected))
 
 
 def _tests(group: Group, name: str) -> Html | None:
     rows = [_test_row(test) for test in tested(group, name)]
     if not rows:
         return None
-    head = [
-        "first and second",
-        "verdict",
-        "users",
-        "difference",
-        "t",
-        "p",
-        "Holm",
-        "Wilcoxon p",
-        "Holm",
-    ]
+    head = ["first and second", "verdict", "users", "difference", "t", "p", "Holm"]
     ranking = "" if is_error(name) else f", {group.ranking}"
-    tests = (
-        "paired t-test and Wilcoxon's signed-rank test, two-sided; below a difference its 95 %"
-        " interval"
-    )
+    tests = "paired t-test, two-sided; below a difference its 95 % interval: users alone, one seed"
     caption = join(tag("code", name), f"{ranking}: {tests}")
     return table(caption, head, rows, text=(1,), label=f"Tests of {name}")
 
 
 def _test_row(test: TestedPair) -> list[Child]:
-    statistic = test.t.statistic
+    statistic = test.found.t()
+    low, high = test.found.ends
+    ends = tag("small", numbers.signed(low), " to ", numbers.signed(high))
     return [
         tag("span", test.pair.a.named(), tag("br"), test.pair.b.named()),
         _verdict(test),
-        numbers.count(test.t.pairs),
-        _difference(test.pair, test.t.difference),
+        numbers.count(test.found.users),
+        join(numbers.signed(test.found.mean), ends),
         numbers.exact(statistic, f"{statistic:.2f}".replace("-", "−")),
-        *map(numbers.p_value, (test.t.p, test.t_holm, test.w.p, test.w_holm)),
+        numbers.p_value(test.found.p()),
+        numbers.p_value(test.holm),
     ]
-
-
-def bounds(pair: RunPair) -> tuple[float, float]:
-    """The 95 % bootstrap interval, over users, of the first run minus the second."""
-    return interval(pair.left - pair.right, seed=pair.a.manifest["seed"])
-
-
-def _difference(pair: RunPair, mean: float) -> Html:
-    low, high = bounds(pair)
-    return join(
-        numbers.signed(mean), tag("small", numbers.signed(low), " to ", numbers.signed(high))
-    )
-
-
-def higher(test: TestedPair) -> ShownRun | None:
-    """The run that both corrected tests find higher; None if they do not."""
-    # Both tests must agree: t is sensitive to single users, Wilcoxon to ties.
-    if max(test.t_holm, test.w_holm) > LEVEL:
-        return None
-    if test.t.difference > 0:
-        return test.pair.a
-    return test.pair.b
 
 
 def _verdict(test: TestedPair) -> Html:
     """The cell that says which run is higher, if any."""
-    winner = higher(test)
-    if winner is not None:
-        return tag("span", winner.named(), " is higher", class_="run")
-    words = "could be chance"
-    if min(test.t_holm, test.w_holm) <= LEVEL:
-        words = "the tests disagree"
+    words: Child = "could be chance"
+    if test.holm <= LEVEL:
+        winner = test.pair.a if test.found.mean > 0 else test.pair.b
+        words = join(winner.named(), " is higher")
     return tag("span", words, class_="run")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from . import numbers
 from .markup import Child, Html, join, tag
 from .runs import FIRST, Group, ShownRun, is_error, main_of
-from .users import TestedPair, bounds, higher, tested
+from .users import LEVEL, TestedPair, tested
 
 HIT = "hr@10"
 
@@ -78,16 +78,16 @@ def _lead(best: ShownRun, test: TestedPair) -> Html:
     pair = test.pair
     # A test is of a - b; the lead is of the best over the other.
     sign, other = (1, pair.b) if pair.a is best else (-1, pair.a)
-    low, high = sorted(sign * end for end in bounds(pair))
+    low, high = sorted(sign * end for end in test.found.ends)
     sure = "): this could be chance."
-    if higher(test) is not None:
-        sure = "; both corrected tests find this more than chance)."
+    if test.holm <= LEVEL:
+        sure = "; the corrected test finds this more than chance)."
     return join(
         "Against ",
         other.named(),
         ": ",
-        numbers.signed(sign * test.t.difference),
-        " (95 % interval over users ",
+        numbers.signed(sign * test.found.mean),
+        " (95 % interval, users alone, one seed: ",
         numbers.signed(low),
         " to ",
         numbers.signed(high),
