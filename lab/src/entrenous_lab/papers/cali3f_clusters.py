@@ -16,7 +16,7 @@ from entrenous.report.figures import FigureFormat, lines
 
 from .cali3f_rounds import on_curves
 from .cell import CurvePoint
-from .findings import SIGNIFICANT, still_rising, user_means
+from .findings import SIGNIFICANT, still_rising, users_of
 from .measures import CHANCE, FAIRNESS, STD, WORST, ConvergencePace, mean
 from .opened import cali3f
 from .result import Row
@@ -91,7 +91,7 @@ def fairness_notes(trained: Trained) -> list[str]:
     pairs, name = _pairs(trained), trained.name
     gaps = {p: mean(on, STD) - mean(off, STD) for p, (on, off) in pairs.items()}
     tests = {
-        p: paired_spread(*(user_means(some, NDCG) for some in pair)) for p, pair in pairs.items()
+        p: paired_spread(*(users_of(some, NDCG) for some in pair)) for p, pair in pairs.items()
     }
     sure = {p: test.difference for p, test in tests.items() if test.p < SIGNIFICANT}
     lower, higher = (

@@ -16,7 +16,7 @@ from entrenous.evaluation.protocol import RANKING
 from entrenous.evaluation.significance import paired_spread
 from entrenous.report.figures import FigureFormat, lines
 
-from .findings import SIGNIFICANT, still_rising, user_means
+from .findings import SIGNIFICANT, still_rising, users_of
 from .measures import (
     CHANCE,
     CPU_SECONDS,
@@ -189,7 +189,7 @@ def fairness_notes(trained: Trained) -> list[str]:
 
 def _fairer(trained: Trained, other: System) -> str:
     pair = [trained.looks[system] for system in (other, FEDAVG)]
-    test = paired_spread(*(user_means(looks, "ndcg@10") for looks in pair))
+    test = paired_spread(*(users_of(looks, "ndcg@10") for looks in pair))
     fairer = (
         "spreads less over users than" if test.difference < 0 else "spreads more over users than"
     )

@@ -2,10 +2,16 @@
 
 A comparison holds, is refuted, or is undecided:
 
-- it *holds* if the stored figures show what the claim says, at 95 % confidence;
-- it is *refuted* if the 95 % interval excludes what the claim says;
+- it *holds* if the stored figures show what the claim says,
+- it is *refuted* if they show the contrary,
 - it is *undecided* otherwise, with the smallest difference that so many seeds or users would show
   in four of five repetitions (the power of the comparison).
+
+Both are shown by one standard. A comparison claims a range: above 0, within a margin, near a
+figure. Its p is the two-sided p of the nearest end of that range, after Holm's correction over all
+comparisons of the claim; below 0.05 it holds if the figure lies inside, and is refuted if it lies
+outside. So a claim about systems that differ by chance alone is decided, either way, in 5 % of all
+cases at most. A single value has no chance in it and is taken as it stands.
 
 A comparison is *dropped*, and counted, if it can decide nothing: the values of both systems are
 identical, or a value is censored (a curve that still rises at its last round). A system whose
@@ -14,7 +20,6 @@ training diverged fails its comparison, and the text names it.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
@@ -23,23 +28,22 @@ import numpy as np
 
 from entrenous.core.errors import InputError
 from entrenous.core.types import Float64Array
+from entrenous.evaluation.chance import CONFIDENCE, Difference, difference
 from entrenous.evaluation.distributions import t_above
-from entrenous.evaluation.significance import holm, interval, paired_t
+from entrenous.evaluation.significance import holm
 
-from .findings import SIGNIFICANT
-from .render import difference, number
+from .findings import SIGNIFICANT, as_test
+from .render import number, p_text
 from .stored import StoredResult
 from .table import DIVERGED
 from .values import printed
 
-CONFIDENCE = 0.95
 POWER = 0.8
 # A figure is near the printed one if it is within a quarter of the way from the printed figure to
 # that of a trivial predictor, or within a quarter of the printed figure where no predictor is.
 NEAR_SHARE = 0.25
 # A lead counts as level if it is less than half of a lead that the paper calls one.
 HALF = 0.5
-OVER_SEEDS = "over seeds"  # in a test that is not over users: how many values each system has
 
 PAIRED = ("above", "lower", "level")
 KINDS = (*PAIRED, "alike", "wider", "near", "most", "least", "same_sign")
@@ -65,19 +69,35 @@ class Check(NamedTuple):
     """Its figures, in words."""
 
 
-class _Range(NamedTuple):
-    """The 95 % interval of a figure or of a difference."""
+class _Asked(NamedTuple):
+    """A comparison before the correction over all of its claim."""
 
-    low: float
-    high: float
+    text: str
+    inside: bool
+    """Whether the figure lies in the range that the claim says."""
+    p: float
+    """Two-sided, of the nearest end of that range."""
+    power: str = ""
+    """What so many seeds or users could show, in words."""
 
-    def within(self, low: float, high: float) -> Standing:
-        """The standing of the claim that the figure lies between `low` and `high`."""
-        if low < self.low and self.high < high:
-            return Standing.HOLDS
-        if self.high <= low or high <= self.low:
-            return Standing.REFUTED
-        return Standing.UNDECIDED
+    def corrected(self, p: float) -> Check:
+        """The outcome at the corrected `p`."""
+        text = f"{self.text}; {p_text(p)}"
+        if p < SIGNIFICANT:
+            return Check(Standing.HOLDS if self.inside else Standing.REFUTED, text)
+        return Check(Standing.UNDECIDED, text + self.power)
+
+
+def _within(
+    found: Difference, low: float, high: float, text: str, *, power: bool = False
+) -> _Asked:
+    """The claim that a figure lies between `low` and `high`."""
+    if found.error == 0:
+        return _Asked(text, low <= found.mean <= high, 0.0)
+    # The nearest end has the larger p.
+    p = max(found.p(low), found.p(high))
+    said = f"; could show {number(detectable(found), 4)}" if power else ""
+    return _Asked(text, low < found.mean < high, p, said)
 
 
 def checks(
@@ -88,16 +108,26 @@ def checks(
     `trivial` is the result that has the figures of the claim's trivial predictor, if that is
     another one.
     """
+    made = list(_asked(claim, result, trivial or result))
+    family = iter(holm([one.p for one in made if isinstance(one, _Asked)]).tolist())
+    for one in made:
+        yield one.corrected(next(family)) if isinstance(one, _Asked) else one
+
+
+def _asked(claim: Claim, result: StoredResult, trivial: StoredResult) -> Iterator[_Asked | Check]:
     known = dict.fromkeys(row["data"] for row in result.content["rows"])
     about = [(data, metric) for data in claim.get("data", known) for metric in claim["metrics"]]
-    yield from _paired_checks(claim, result, about)
+    for data, metric in about:
+        for kind in PAIRED:
+            for a, b in claim.get(kind, ()):
+                yield from _paired(kind, claim, result, data, a, b, metric)
     for data, metric in about:
         for four in claim.get("alike", ()):
             yield from _alike(claim, result, data, four, metric)
         for four in claim.get("wider", ()):
             yield from _wider(result, data, four, metric)
         for system in claim.get("near", ()):
-            yield from _near(claim, result, trivial or result, data, system, metric)
+            yield from _near(claim, result, trivial, data, system, metric)
         for kind in ("most", "least"):
             for system, bound in claim.get(kind, ()):
                 yield from _bounded(kind, result, data, system, metric, bound)
@@ -108,22 +138,53 @@ def checks(
 # ---- two systems ---------------------------------------------------------------------------------
 
 
-def _paired_checks(
-    claim: Claim, result: StoredResult, about: Sequence[tuple[str, str]]
-) -> Iterator[Check]:
-    asked = list[tuple[str, Test]]()
-    for data, metric in about:
-        for kind in PAIRED:
-            for a, b in claim.get(kind, ()):
-                without_test = _without_test(result, data, a, b, metric)
-                if without_test is not None:
-                    yield without_test
-                    continue
-                test = compared(result, data, a, b, metric)
-                if test is not None:
-                    asked.append((kind, test))
-    for kind, test in _corrected(asked):
-        yield _paired(kind, test, claim, result)
+def _paired(
+    kind: str, claim: Claim, result: StoredResult, data: str, a: str, b: str, metric: str
+) -> Iterator[_Asked | Check]:
+    """Compares `a` with `b`."""
+    without_test = _without_test(result, data, a, b, metric)
+    if without_test is not None:
+        yield without_test
+        return
+    test = compared(result, data, a, b, metric)
+    if test is None:
+        return
+    named = f"{data}, {metric}: `{a}` minus `{b}`"
+    if "p" not in test:
+        text = f"{named} {number(test['difference'], 4)}, one value of each"
+        yield Check(Standing.UNDECIDED, text)
+        return
+    if test["difference"] == 0 and test["low"] == test["high"]:
+        yield Check(Standing.DROPPED, f"{named}: the values are identical")
+        return
+    found = _difference_of(test)
+    sign = "+" if found.mean > 0 else ""
+    text = f"{named} {sign}{number(found.mean, 4)} ({_ends(found)}"
+    low, high = -np.inf, np.inf
+    if kind == "level":
+        margin = _margin(claim, result, data, metric, b)
+        text = f"{text}, margin {number(margin, 4)}"
+        low = -margin
+    elif kind == "above":
+        low = 0.0
+    else:
+        high = 0.0
+    yield _within(found, low, high, f"{text})", power=True)
+
+
+def _ends(found: Difference) -> str:
+    """The interval in words, and what it holds."""
+    low, high = found.ends
+    return f"95 % over {found.holds} {number(low, 4)} to {number(high, 4)}"
+
+
+def _difference_of(test: Test) -> Difference:
+    """The difference behind a test as it is stored."""
+    half = (test["high"] - test["low"]) / 2
+    error = half / t_above((1 - CONFIDENCE) / 2, test["freedom"])
+    return Difference(
+        test["difference"], float(error), test["freedom"], test["users"], test["seeds"]
+    )
 
 
 def _without_test(result: StoredResult, data: str, a: str, b: str, metric: str) -> Check | None:
@@ -156,8 +217,8 @@ def compared(result: StoredResult, data: str, a: str, b: str, metric: str) -> Te
 
 
 def over_seeds(result: StoredResult, data: str, a: str, b: str, metric: str) -> Test | None:
-    """Returns a paired t over the values of two rows, which are those of seeds or folds. Returns
-    None if a figure is missing.
+    """Returns a test over the values of two rows, which are those of seeds or folds. Returns None
+    if a figure is missing.
     """
     x = _values(result, data, a, metric)
     y = _values(result, data, b, metric)
@@ -166,78 +227,25 @@ def over_seeds(result: StoredResult, data: str, a: str, b: str, metric: str) -> 
     about = {"data": data, "metric": metric, "a": a, "b": b}
     if len(x) != len(y) or len(x) < 2:
         return {**about, "difference": float(x.mean() - y.mean())}
-    test = paired_t(x, y)
-    low, high = interval(x, y, CONFIDENCE)
-    return {
-        **about,
-        "difference": test.difference,
-        "low": low,
-        "high": high,
-        "p_holm": test.p,
-        OVER_SEEDS: len(x),
-    }
+    return {**about, **as_test(_of_seeds(x, y))}
 
 
-def _corrected(asked: Sequence[tuple[str, Test]]) -> list[tuple[str, Test]]:
-    """Corrects the p of comparisons over seeds by Holm, over those of one metric and data set.
-
-    Comparisons over users have the p of their table, which is corrected already.
-    """
-    families: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for place, (kind, test) in enumerate(asked):
-        if kind != "level" and OVER_SEEDS in test:
-            families[test["data"], test["metric"]].append(place)
-    corrected = [*asked]
-    for places in families.values():
-        adjusted = holm([asked[place][1]["p_holm"] for place in places])
-        for place, p in zip(places, adjusted.tolist(), strict=True):
-            kind, test = asked[place]
-            corrected[place] = kind, {**test, "p_holm": p}
-    return corrected
+def _of_seeds(x: Float64Array, y: Float64Array) -> Difference:
+    """The difference over seeds of two columns."""
+    return difference(x[:, None], y[:, None])
 
 
-def _paired(kind: str, test: Test, claim: Claim, result: StoredResult) -> Check:
-    named = f"{test['data']}, {test['metric']}: `{test['a']}` minus `{test['b']}`"
-    if "p_holm" not in test:
-        text = f"{named} {number(test['difference'], 4)}, one value of each"
-        return Check(Standing.UNDECIDED, text)
-    if test["difference"] == 0 and test["low"] == test["high"]:
-        return Check(Standing.DROPPED, f"{named}: the values are identical")
-    text = f"{named} {difference(test, 4)}"
-    if kind == "level":
-        margin = _margin(claim, result, test["data"], test["metric"], test["b"])
-        text = f"{text}, margin {number(margin, 4)}"
-        standing = _Range(test["low"], test["high"]).within(-margin, np.inf)
-    else:
-        standing = _one_sided(kind, test)
-    if standing is Standing.UNDECIDED:
-        text = f"{text}; could show {number(detectable(test), 4)}"
-    return Check(standing, text)
-
-
-def _one_sided(kind: str, test: Test) -> Standing:
-    """The standing of "a is above b" or "a is lower than b"."""
-    sign = 1 if kind == "above" else -1
-    if test["p_holm"] < SIGNIFICANT and sign * test["difference"] > 0:
-        return Standing.HOLDS
-    most = sign * test["high"] if kind == "above" else sign * test["low"]
-    return Standing.REFUTED if most <= 0 else Standing.UNDECIDED
-
-
-def detectable(test: Test) -> float:
+def detectable(found: Difference) -> float:
     """The smallest true difference that such a test finds in four of five repetitions.
 
     It is (t at 97.5 % + t at 80 %) standard errors, with the degrees of freedom of the test.
 
     >>> # 5 pairs, standard error 1: t of 4 degrees of freedom is 2.776 and 0.941
-    >>> round(detectable({"low": -2.776, "high": 2.776, "over seeds": 5}), 3)
+    >>> round(detectable(Difference(0, 1, 4, 1, 5)), 3)
     3.717
     """
-    pairs = test.get(OVER_SEEDS) or test.get("users") or 2
-    freedom = pairs - 1
-    t_confidence = t_above((1 - CONFIDENCE) / 2, freedom)
-    standard_error = (test["high"] - test["low"]) / 2 / t_confidence
-    return float((t_confidence + t_above(1 - POWER, freedom)) * standard_error)
+    t_confidence = t_above((1 - CONFIDENCE) / 2, found.freedom)
+    return float((t_confidence + t_above(1 - POWER, found.freedom)) * found.error)
 
 
 def _margin(claim: Claim, result: StoredResult, data: str, metric: str, system: str) -> float:
@@ -271,7 +279,7 @@ def _margin(claim: Claim, result: StoredResult, data: str, metric: str, system: 
 
 def _alike(
     claim: Claim, result: StoredResult, data: str, four: Sequence[str], metric: str
-) -> Iterator[Check]:
+) -> Iterator[_Asked]:
     """Compares the change from `four[1]` to `four[0]` with that from `four[3]` to `four[2]`."""
     values = [_values(result, data, system, metric) for system in four]
     if any(value is None for value in values):
@@ -282,20 +290,18 @@ def _alike(
     change_a = after_a - before_a
     change_b = after_b - before_b
     margin = _margin(claim, result, data, metric, four[1])
-    ends = _Range(*interval(change_a, change_b, CONFIDENCE))
-    standing = ends.within(-margin, margin)
+    found = _of_seeds(change_a, change_b)
     text = (
         f"{data}, {metric}: `{four[0]}` {number(float(change_a.mean()), 4)}, `{four[2]}`"
-        f" {number(float(change_b.mean()), 4)} (95 % of their difference {number(ends.low, 4)} to"
-        f" {number(ends.high, 4)}, margin {number(margin, 4)})"
+        f" {number(float(change_b.mean()), 4)} (their difference: {_ends(found)}, margin"
+        f" {number(margin, 4)})"
     )
-    if standing is Standing.UNDECIDED:
-        test = {"low": ends.low, "high": ends.high, OVER_SEEDS: len(after_a)}
-        text = f"{text}; could show {number(detectable(test), 4)}"
-    yield Check(standing, text)
+    yield _within(found, -margin, margin, text, power=True)
 
 
-def _wider(result: StoredResult, data: str, four: Sequence[str], metric: str) -> Iterator[Check]:
+def _wider(
+    result: StoredResult, data: str, four: Sequence[str], metric: str
+) -> Iterator[_Asked | Check]:
     """Compares the size of the change from `four[1]` to `four[0]` with that from `four[3]` to
     `four[2]`: the first is the larger.
     """
@@ -311,13 +317,12 @@ def _wider(result: StoredResult, data: str, four: Sequence[str], metric: str) ->
         text = f"{data}, {metric}: `{four[0]}` and `{four[2]}` change alike"
         yield Check(Standing.DROPPED, text)
         return
-    ends = _Range(*interval(wide, narrow, CONFIDENCE))
+    found = _of_seeds(wide, narrow)
     text = (
         f"{data}, {metric}: `{four[0]}` changes by {number(float(wide.mean()), 4)}, `{four[2]}` by"
-        f" {number(float(narrow.mean()), 4)} (95 % of the first minus the second"
-        f" {number(ends.low, 4)} to {number(ends.high, 4)})"
+        f" {number(float(narrow.mean()), 4)} (the first minus the second: {_ends(found)})"
     )
-    yield Check(ends.within(0.0, np.inf), text)
+    yield _within(found, 0.0, np.inf, text)
 
 
 def _near(
@@ -327,7 +332,7 @@ def _near(
     data: str,
     system: str,
     metric: str,
-) -> Iterator[Check]:
+) -> Iterator[_Asked | Check]:
     """Compares a figure with the printed one.
 
     With `trivial`, the distance is measured against that of a trivial predictor on the same rows,
@@ -356,13 +361,12 @@ def _near(
             return
         distance = NEAR_SHARE * abs(paper - trivial)
         text = f"{text}, `{predictor}` {number(trivial)}"
-    ends = _interval_of(row)
-    yield Check(ends.within(paper - distance, paper + distance), text)
+    yield _within(_figure_of(row), paper - distance, paper + distance, text)
 
 
 def _bounded(
     kind: str, result: StoredResult, data: str, system: str, metric: str, bound: float
-) -> Iterator[Check]:
+) -> Iterator[_Asked | Check]:
     """Compares a figure with a bound: `most` asks for no more, `least` for no less."""
     row = result.row(data, system, metric)
     if row is None:
@@ -373,47 +377,29 @@ def _bounded(
         return
     figure = number(row["obtained"])
     text = f"{data}, {metric}: `{system}` {figure}, asked at {kind} {number(bound)}"
-    ends = _interval_of(row)
-    above = ends.low - bound
-    below = ends.high - bound
-    if kind == "least":
-        above, below = -below, -above
-    standing = Standing.UNDECIDED
-    if below <= 0:
-        standing = Standing.HOLDS
-    elif above > 0:
-        standing = Standing.REFUTED
-    yield Check(standing, text)
+    low, high = (bound, np.inf) if kind == "least" else (-np.inf, bound)
+    yield _within(_figure_of(row), low, high, text)
 
 
-def _same_sign(result: StoredResult, data: str, a: str, b: str, metric: str) -> Iterator[Check]:
+def _same_sign(result: StoredResult, data: str, a: str, b: str, metric: str) -> Iterator[_Asked]:
     rows = [result.row(data, system, metric) for system in (a, b)]
     present = [row for row in rows if row is not None and row["obtained"] is not None]
     if len(present) < 2:
         return
-    signs = [_sign(_interval_of(row)) for row in present]
     text = f"{data}, {metric}: `{a}` {number(present[0]['obtained'])}, `{b}`" + (
         f" {number(present[1]['obtained'])}"
     )
-    if 0 in signs:
-        yield Check(Standing.UNDECIDED, text)
-    else:
-        yield Check(Standing.HOLDS if signs[0] == signs[1] else Standing.REFUTED, text)
+    first, second = map(_figure_of, present)
+    # Both signs must be shown.
+    yield _Asked(text, first.mean * second.mean > 0, max(first.p(), second.p()))
 
 
-def _sign(ends: _Range) -> int:
-    """The sign of a figure: 0 if its interval holds 0."""
-    if ends.low > 0:
-        return 1
-    return -1 if ends.high < 0 else 0
-
-
-def _interval_of(row: Mapping[str, Any]) -> _Range:
-    """The 95 % interval of a figure over seeds or folds; the figure itself if it has one value."""
+def _figure_of(row: Mapping[str, Any]) -> Difference:
+    """A figure over seeds or folds; without error if it has one value."""
     values = np.array(row.get("values") or [row["obtained"]], np.float64)
     if len(values) < 2:
-        return _Range(float(values[0]), float(values[0]))
-    return _Range(*interval(values, np.zeros(len(values)), CONFIDENCE))
+        return Difference(float(values[0]), 0.0, 1.0, 1, 1)
+    return _of_seeds(values, np.zeros(len(values)))
 
 
 def _values(result: StoredResult, data: str, system: str, metric: str) -> Float64Array | None:

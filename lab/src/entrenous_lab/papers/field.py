@@ -9,7 +9,6 @@ learnt from anybody, and an honest figure is that of chance."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
@@ -152,13 +151,14 @@ class Measured(NamedTuple):
         return found if len(found) == len(points) else []
 
     def users(self, reading: str, metric: str) -> np.ndarray | None:
-        """Each user's mean over seeds; None without figures, or if seeds have other users."""
+        """Each user's value under each seed; None without figures, or if seeds have other
+        users.
+        """
         points = self.points[reading] or ()
         columns = [point.per_user.get(metric, []) for point in points]
         if not columns or len({len(column) for column in columns}) > 1:
             return None
-        means = np.mean(columns, axis=0)
-        return means if len(means) >= SEVERAL else None
+        return np.array(columns) if len(columns[0]) >= SEVERAL else None
 
 
 # ---- what is trained -----------------------------------------------------------------------------
@@ -389,7 +389,7 @@ def _attack(system: FieldSystem, views: Sequence[str]) -> float | None:
 
 def _tests(data: str, every: Sequence[Measured]) -> list[dict[str, Any]]:
     """Each system leaky against honest, and the chosen settings of each against those of the most
-    accurate one: paired over users, Holm over the pairs of a metric, with effect sizes."""
+    accurate one: over users and seeds, Holm over the pairs of a metric, with effect sizes."""
     found = list[dict[str, Any]]()
     for metric in RANKED:
         leaks = [
@@ -409,14 +409,18 @@ def _tests(data: str, every: Sequence[Measured]) -> list[dict[str, Any]]:
             for other in ordered[1:]
         ]
         for group in (leaks, pairs):
-            found += [_with_effect(test) for test in tested_columns(data, metric, group)]
+            for test, (_, _, x, y) in zip(tested_columns(data, metric, group), group, strict=True):
+                found.append({**test, "t": test["t"] or 0.0, "effect": _effect(x - y)})
     return found
 
 
-def _with_effect(test: dict[str, Any]) -> dict[str, Any]:
-    """The test with Cohen's d of the differences: their mean by their standard deviation."""
-    effect = None if test["t"] is None else test["t"] / math.sqrt(test["users"])
-    return {**test, "t": test["t"] or 0.0, "effect": effect}
+def _effect(differences: np.ndarray) -> float | None:
+    """Cohen's d over users: the mean by the standard deviation; None where all are the same.
+    differences: [seeds, users].
+    """
+    of_user = differences.mean(axis=0)
+    deviation = of_user.std(ddof=1)
+    return float(of_user.mean() / deviation) if deviation else None
 
 
 def _orders(data: str, every: Sequence[Measured]) -> list[str]:

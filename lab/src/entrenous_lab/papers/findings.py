@@ -1,4 +1,4 @@
-"""What tables of several papers find: paired t-tests between systems and what they say in words,
+"""What tables of several papers find: paired tests between systems and what they say in words,
 agreement with the printed figures.
 """
 
@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from entrenous.core.types import Float64Array
-from entrenous.evaluation.significance import holm, interval, paired_t
+from entrenous.evaluation.chance import Difference, difference
+from entrenous.evaluation.significance import holm
 from entrenous.report.figures import FigureFormat, bars
 
 from .cell import CurvePoint
@@ -27,18 +28,18 @@ NEAR = 1.25  # within a quarter
 POPULAR = "popular"
 
 
-# ---- between systems, over users -----------------------------------------------------------------
+# ---- between systems, over users and seeds -------------------------------------------------------
 
 
-def user_means(looks: Sequence[CurvePoint], metric: str) -> Float64Array:
-    """Each user's mean over seeds, float64 [users]."""
-    return np.mean([look.per_user[metric] for look in looks], axis=0)
+def users_of(looks: Sequence[CurvePoint], metric: str) -> Float64Array:
+    """Each user's value under each seed, float64 [seeds, users]."""
+    return np.array([look.per_user[metric] for look in looks], np.float64)
 
 
 def against(
     trained: Trained, a: System, others: Sequence[System], metrics: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Student's paired t of `a` and each of the others, over users' means; Holm over the pairs of a
+    """Tests of `a` and each of the others, over users and seeds; Holm over the pairs of a
     metric.
     """
     looks = trained.looks
@@ -50,16 +51,16 @@ def against(
 def tested_pairs(
     trained: Trained, pairs: Sequence[tuple[System, System]], metrics: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Student's paired t of each pair, over users' means; Holm over the pairs of a metric. t: None
-    where it is infinite.
+    """Tests of each pair, over users and seeds; Holm over the pairs of a metric. t: None where it
+    is infinite.
     """
     found = list[dict[str, Any]]()
     for metric in metrics:
-        mean = {
-            system: user_means(trained.looks[system], metric) for pair in pairs for system in pair
+        users = {
+            system: users_of(trained.looks[system], metric) for pair in pairs for system in pair
         }
         found += tested_columns(
-            trained.name, metric, [(str(a), str(b), mean[a], mean[b]) for a, b in pairs]
+            trained.name, metric, [(str(a), str(b), users[a], users[b]) for a, b in pairs]
         )
     return found
 
@@ -67,38 +68,45 @@ def tested_pairs(
 def tested_columns(
     data: str, metric: str, pairs: Sequence[tuple[str, str, Float64Array, Float64Array]]
 ) -> list[dict[str, Any]]:
-    """Student's paired t of two columns of each (name, name, column, column), with the interval of
-    the difference; Holm over all of them.
+    """Tests of the two tables of each (name, name, table, table), with the interval of the
+    difference; Holm over all of them.
 
-    Columns are of users, or of nodes or seeds where a table says so.
+    Tables are as of `chance.difference`; in place of users stand nodes where a table says so.
     """
-    tests = [paired_t(x, y) for _, _, x, y in pairs]
-    found = list[dict[str, Any]]()
-    for (a, b, x, y), test, adjusted in zip(
-        pairs, tests, holm([test.p for test in tests]), strict=True
+    found = [difference(x, y) for _, _, x, y in pairs]
+    tests = list[dict[str, Any]]()
+    for (a, b, _, _), each, adjusted in zip(
+        pairs, found, holm([each.p() for each in found]).tolist(), strict=True
     ):
-        t = test.statistic if abs(test.statistic) < float("inf") else None
-        low, high = interval(x, y)
-        measured = {
-            "difference": test.difference,
-            "low": low,
-            "high": high,
-            "t": t,
-            "p": test.p,
-            "p_holm": float(adjusted),
-        }
-        found.append(
-            {"data": data, "a": a, "b": b, "metric": metric, "users": test.pairs, **measured}
-        )
-    return found
+        about = {"data": data, "a": a, "b": b, "metric": metric}
+        tests.append({**about, **as_test(each), "p_holm": adjusted})
+    return tests
+
+
+def as_test(found: Difference) -> dict[str, Any]:
+    """A difference as a result stores it. holds: the sources of chance that its interval holds."""
+    low, high = found.ends
+    t = found.t()
+    return {
+        "users": found.users,
+        "seeds": found.seeds,
+        "freedom": found.freedom,
+        "holds": found.holds,
+        "difference": found.mean,
+        "low": low,
+        "high": high,
+        "t": t if abs(t) < float("inf") else None,
+        "p": found.p(),
+        "p_holm": found.p(),
+    }
 
 
 def verdict(test: Mapping[str, Any]) -> str:
     """A test in words.
 
     >>> verdict({"a": "x", "b": "y", "difference": 0.02, "low": 0.01, "high": 0.03,
-    ...     "p_holm": 0.001})
-    'x is above y by 0.0200 (95 % interval +0.0100 to +0.0300, p = 0.001)'
+    ...     "p_holm": 0.001, "holds": "users and seeds"})
+    'x is above y by 0.0200 (95 % over users and seeds +0.0100 to +0.0300, p = 0.001)'
     """
     sure, lead = test["p_holm"] < SIGNIFICANT, test["difference"]
     where = ("above" if lead > 0 else "below") if sure else "not told apart from"
@@ -107,7 +115,8 @@ def verdict(test: Mapping[str, Any]) -> str:
         f"{test['low']:+.4f} to {test['high']:+.4f}",
     )
     return (
-        f"{test['a']} is {where} {test['b']}{by} (95 % interval {ends}, p = {test['p_holm']:.2g})"
+        f"{test['a']} is {where} {test['b']}{by} (95 % over {test['holds']} {ends},"
+        f" p = {test['p_holm']:.2g})"
     )
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from entrenous.data.interactions import Interactions
 from entrenous.data.split.protocol import splits
-from entrenous.evaluation.significance import PairedTest, paired_t
+from entrenous.evaluation.chance import Difference, difference
 
 from .cell import Cell, CurvePoint, parts_of
 from .effort import FCF, PRINTED, RUN
-from .findings import POPULAR, SIGNIFICANT, agrees, bars_beside_paper, tested_pairs, user_means
+from .findings import POPULAR, SIGNIFICANT, agrees, bars_beside_paper, tested_pairs, users_of
 from .fpl_search import (
     CHOSEN_BY,
     FPL_SYSTEMS,
@@ -71,7 +71,7 @@ def accuracy_rows(trained: Trained) -> list[Row]:
 
 
 def pairwise_tests(trained: Trained) -> list[dict[str, Any]]:
-    """Student's paired t-test over users for each pair of systems and metric, with Holm's
+    """Tests over users and seeds of each pair of systems and metric, with Holm's
     correction over the pairs of a metric.
 
     sfpl and pfpl appear once, since both readings are one training.
@@ -250,8 +250,8 @@ def gain_note(
     looks = {"run": run, **{short: found[name] for short, name in names.items()}}
     of = {name: mean(some, CHOSEN_BY) for name, some in looks.items()}
 
-    def test(a: str, b: str) -> PairedTest:
-        return paired_t(*(user_means(looks[name], CHOSEN_BY) for name in (a, b)))
+    def test(a: str, b: str) -> Difference:
+        return difference(*(users_of(looks[name], CHOSEN_BY) for name in (a, b)))
 
     pairs = {
         "alone": ("short_plus", "short"),
@@ -260,11 +260,12 @@ def gain_note(
         "over_bpr": ("run", "bpr"),
     }
     tests = {name: test(*pair) for name, pair in pairs.items()}
-    sure = of["run"] > of["short"] and tests["gain"].p < SIGNIFICANT
+    sure = of["run"] > of["short"] and tests["gain"].p() < SIGNIFICANT
     share = (of["long"] - of["short"]) / (of["run"] - of["short"]) if sure else 0.0
     explained = worded("fpl", "gain-explained", share) if sure else worded("fpl", "gain-absent")
     said = {
-        name: f"{test.difference:+.5f} (paired t, p = {test.p:.2g})" for name, test in tests.items()
+        name: f"{test.mean:+.5f} (over {test.holds}, p = {test.p():.2g})"
+        for name, test in tests.items()
     }
     return worded("fpl", "gain", share=explained, **about, **of, **said)
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from entrenous.systems.central._shared import need
 
 from .cell import CurvePoint
-from .findings import tested_columns, user_means
+from .findings import tested_columns, users_of
 from .fpl_accuracy import ACCURACY, DIVERSITY, TABLE_2, TABLE_3
 from .fpl_rates import CHOSEN_RATE, FACTORS, RATES, with_seeds
 from .fpl_search import Chosen, Search, first_best
@@ -134,8 +134,8 @@ def rows_of(trained: Trained) -> list[Row]:
 
 
 def tests_of(trained: Trained) -> list[dict[str, Any]]:
-    """Returns paired tests over users of every tuned system against the others; Holm's correction
-    is over the pairs of a metric.
+    """Returns tests over users and seeds of every tuned system against the others; Holm is over
+    the pairs of a metric.
     """
     there = [row for row in trained.more if row.looks]
     tuned = [row for row in there if row.label not in UNTUNED]
@@ -149,7 +149,7 @@ def tests_of(trained: Trained) -> list[dict[str, Any]]:
             trained.name,
             metric,
             [
-                (a.label, b.label, user_means(a.looks, metric), user_means(b.looks, metric))
+                (a.label, b.label, users_of(a.looks, metric), users_of(b.looks, metric))
                 for a, b in pairs
             ],
         )

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from entrenous.evaluation.significance import paired_t
+from entrenous.evaluation.chance import difference
 from entrenous.report.figures import FigureFormat, lines, scatter
 
 from .cell import CurvePoint
 from .effort import PRINTED, RUN
-from .findings import user_means
+from .findings import users_of
 from .fpl_accuracy import BEST_PI, TABLE_2, TABLE_3
 from .fpl_search import FPL_SYSTEMS, Chosen, Search, twin
 from .measures import mean
@@ -171,7 +171,7 @@ def f1_notes(trained: Trained) -> list[str]:
 
 
 def _ends(little: Point, most: Point) -> str:
-    p = paired_t(*(user_means(point.looks, PRECISION) for point in (little, most))).p
+    p = difference(*(users_of(point.looks, PRECISION) for point in (little, most))).p()
     return f"{f1_of(little):.4f} at {little.pi:g}, {f1_of(most):.4f} at {most.pi:g} (p = {p:.2g})"
 
 

@@ -21,7 +21,7 @@ from entrenous.report.figures import FigureFormat, lines, scatter
 
 from .cell import CurvePoint
 from .effort import PRINTED, RUN
-from .findings import tested_columns, user_means
+from .findings import tested_columns, users_of
 from .fpl_accuracy import ACCURACY, DIVERSITY, TABLE_2, TABLE_3
 from .fpl_bias import disparities_of
 from .fpl_cost import COST, UNIT, tcc
@@ -243,7 +243,7 @@ def _row(
 
 
 def tests_of(trained: Trained) -> list[dict[str, Any]]:
-    """Returns paired tests over users at each rate; see `_columns` for the pairs.
+    """Returns tests over users and seeds at each rate; see `_columns` for the pairs.
 
     Holm's correction is over the pairs of a rate and metric.
     """
@@ -261,7 +261,7 @@ def tests_of(trained: Trained) -> list[dict[str, Any]]:
 
 
 def _columns(points: Mapping[System, AtRate], metric: str) -> list[tuple[str, str, Any, Any]]:
-    """The pairs of systems at one rate, with the means of users over seeds.
+    """The pairs of systems at one rate, with the values of users.
 
     They are "+" against its partner, parallel against sequential, and every FPL system against
     BPR-MF and user-kNN.
@@ -274,8 +274,8 @@ def _columns(points: Mapping[System, AtRate], metric: str) -> list[tuple[str, st
         (
             points[a].label,
             points[b].label,
-            user_means(points[a].looks, metric),
-            user_means(points[b].looks, metric),
+            users_of(points[a].looks, metric),
+            users_of(points[b].looks, metric),
         )
         for a, b in pairs
         if a in points and b in points
@@ -355,7 +355,7 @@ def rows_over_pi(trained: Trained) -> list[Row]:
 
 
 def tests_over_pi(trained: Trained) -> list[dict[str, Any]]:
-    """Returns paired tests over users of each pi against the largest, for each system and rate.
+    """Returns tests over users and seeds of each pi against the largest, for each system and rate.
 
     Holm's correction is over the pairs of a rate and metric.
     """
@@ -367,8 +367,8 @@ def tests_over_pi(trained: Trained) -> list[dict[str, Any]]:
                 (
                     point.label_of_pi,
                     most.label_of_pi,
-                    user_means(point.looks, metric),
-                    user_means(most.looks, metric),
+                    users_of(point.looks, metric),
+                    users_of(most.looks, metric),
                 )
                 for point in of_rate
                 for most in of_rate

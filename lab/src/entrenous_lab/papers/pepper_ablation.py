@@ -95,7 +95,7 @@ def studies(context: Context, notes: list[str]) -> list[Study]:
 
 
 def tests_of(trained: Trained) -> list[dict[str, Any]]:
-    """Each idea with and without the other: Student's paired t over users, Holm over the pairs of a
+    """Each idea with and without the other: tests over users and seeds, Holm over the pairs of a
     metric.
     """
     pairs = [pair for pair in EFFECTS.values() if all(trained.looks.get(system) for system in pair)]

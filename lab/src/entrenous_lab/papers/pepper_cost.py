@@ -149,22 +149,22 @@ def convergence_note(trained: Trained) -> list[str]:
 
 
 def pace_tests(trained: Trained) -> list[dict[str, Any]]:
-    """PEPPER's rounds against each other system's: Student's paired t over nodes (means over
-    seeds), Holm over the systems.
+    """PEPPER's rounds against each other system's: tests over nodes and seeds, Holm over the
+    systems.
     """
     found = list[dict[str, Any]]()
     for part, metric in ((APART, ROUNDS), (WEIGHED, ROUNDS_WEIGHED)):
-        mean = {
-            system: np.mean([cost.rounds for cost in mine], axis=0)
+        rounds = {
+            system: np.array([cost.rounds for cost in mine])
             for system, mine in trained.more[part].items()
             if mine
         }
-        own = mean.pop(PEPPER, None)
+        own = rounds.pop(PEPPER, None)
         if own is not None:
             found += tested_columns(
                 trained.name,
                 metric,
-                [(str(PEPPER), str(other), own, rounds) for other, rounds in mean.items()],
+                [(str(PEPPER), str(other), own, theirs) for other, theirs in rounds.items()],
             )
     return found
 

@@ -108,12 +108,12 @@ def rows_of(context: Context, found: Mapping[tuple[str, System], PoisonedRuns]) 
 def tests_of(
     context: Context, found: Mapping[tuple[str, System], PoisonedRuns]
 ) -> dict[tuple[str, str], dict[str, Any]]:
-    """{(attack, idea): what the attack costs with and without the idea}: Student's paired t over
+    """{(attack, idea): what the attack costs with and without the idea}: the test over
     seeds, Holm over all pairs.
     """
     pairs = {(name, said): pair for name in ATTACKS for said, pair in PAIRS.items()}
     columns = [
-        (f"{a}, {name}", f"{b}, {name}", found[name, a].cost, found[name, b].cost)
+        (f"{a}, {name}", f"{b}, {name}", found[name, a].cost[:, None], found[name, b].cost[:, None])
         for (name, _), (a, b) in pairs.items()
     ]
     return dict(zip(pairs, tested_columns(named(context), COST, columns), strict=True))

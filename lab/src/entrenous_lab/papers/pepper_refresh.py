@@ -197,15 +197,12 @@ def rows_of(trained: Trained) -> list[Row]:
 
 
 def tests_of(trained: Trained) -> list[dict[str, Any]]:
-    """The other policies against fixed sets at the last stage, over users' means over seeds."""
+    """The other policies against fixed sets at the last stage, over users and seeds."""
     if not trained.more:
         return []
     found = list[dict[str, Any]]()
     for metric in METRICS:
-        last = {
-            policy: figures.of_users[metric][:, -1].mean(axis=0)
-            for policy, figures in trained.more.items()
-        }
+        last = {policy: figures.of_users[metric][:, -1] for policy, figures in trained.more.items()}
         pairs = [(policy, FIXED, last[policy], last[FIXED]) for policy in POLICIES[1:]]
         found += tested_columns(trained.name, metric, pairs)
     return found

@@ -193,7 +193,7 @@ def protocol_of(study: Study) -> str:
 
 
 def tests_of(trained: Trained) -> list[dict[str, Any]]:
-    """Returns PEPPER against each other system, over users' means of seeds, in the round that the
+    """Returns PEPPER against each other system, over users and seeds, in the round that the
     program reports and in the last one; Holm over the pairs of a metric. On Foursquare-NYC once
     more with the test rows that are training rows.
     """
@@ -215,7 +215,7 @@ def _tests(trained: Trained, when: str, first: int, ending: str) -> list[dict[st
     tests = []
     for place, metric in enumerate(METRICS, start=first):
         users = {
-            system: np.mean([system.evaluation(run, when)[:, place] for run in runs], axis=0)
+            system: np.array([system.evaluation(run, when)[:, place] for run in runs])
             for system, runs in curves.items()
         }
         pairs = [

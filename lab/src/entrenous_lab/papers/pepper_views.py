@@ -103,19 +103,19 @@ def _row(
 
 
 def tests_of(trained: Trained) -> list[dict[str, Any]]:
-    """Returns alpha 0.4 and three peers against each other choice, over users' means of seeds."""
+    """Returns alpha 0.4 and three peers against each other choice, over users and seeds."""
     curves: dict[ProgramSystem, list[ProgramCurve]] = trained.more
     if USUAL not in curves:
         return []
     tests = []
     for when in (BEST, LAST):
         users = {
-            system: np.mean([_hits(system, run, when) for run in runs], axis=0)
+            system: np.array([_hits(system, run, when) for run in runs])
             for system, runs in curves.items()
         }
         tests += tested_columns(trained.name, f"{HIT_RATIO}, {when}", _pairs(users))
     rounds = {
-        system: np.mean([rounds_to_converge(run) for run in runs], axis=0)
+        system: np.array([rounds_to_converge(run) for run in runs])
         for system, runs in curves.items()
     }
     return tests + tested_columns(trained.name, ROUNDS_TO_CONVERGE, _pairs(rounds))

@@ -25,6 +25,7 @@ TEST_COLUMNS = {
     "difference": "a - b",
     "low": "95 % from",
     "high": "to",
+    "holds": "over",
     "t": "t",
     "p": "p",
     "p_holm": "p (Holm)",
@@ -58,7 +59,7 @@ def markdown(result: ExperimentResult) -> str:
     if result.tests:
         lines = [[_cell(test[column]) for column in TEST_COLUMNS] for test in result.tests]
         parts += [
-            "## Paired t-tests, over users unless a finding says otherwise\n\n"
+            "## Paired tests, and what their intervals hold\n\n"
             + "\n".join(piped([list(TEST_COLUMNS.values()), *lines]))
         ]
     return "\n\n".join([*filter(None, parts), _footer(result)]) + "\n"
@@ -291,10 +292,20 @@ def number(value: float, digits: int = 3) -> str:
 def difference(test: Mapping[str, Any], digits: int = 3) -> str:
     """A difference, its interval and its p in words.
 
-    >>> difference({"difference": -0.02, "low": -0.03, "high": -0.01, "p_holm": 0.0021})
-    '-0.020 (95 % -0.030 to -0.010, p = 0.002)'
+    >>> difference({"difference": -0.02, "low": -0.03, "high": -0.01, "p_holm": 0.0021,
+    ...     "holds": "users and seeds"})
+    '-0.020 (95 % over users and seeds -0.030 to -0.010, p = 0.002)'
     """
     low, high = (number(test[end], digits) for end in ("low", "high"))
     sign = "+" if test["difference"] > 0 else ""
-    p = "< 0.001" if test["p_holm"] < 0.001 else f"= {number(test['p_holm'])}"
-    return f"{sign}{number(test['difference'], digits)} (95 % {low} to {high}, p {p})"
+    ends = f"95 % over {test['holds']} {low} to {high}"
+    return f"{sign}{number(test['difference'], digits)} ({ends}, {p_text(test['p_holm'])})"
+
+
+def p_text(p: float) -> str:
+    """A p-value in words.
+
+    >>> p_text(0.0004), p_text(0.0212)
+    ('p < 0.001', 'p = 0.021')
+    """
+    return "p < 0.001" if p < 0.001 else f"p = {number(p)}"

@@ -54,6 +54,10 @@ class StoredTest(_Shape):
     difference: float
     low: float
     high: float
+    users: int
+    seeds: int
+    freedom: float
+    holds: str
     t: float
     p: float
     p_holm: float

@@ -3,9 +3,8 @@
 `claims/<paper>.toml` lists the claims and the comparisons that each asks for, on every data set and
 metric that it names (see `comparisons` for what a comparison can be found to be):
 
-- `above = [["a", "b"]]`: a is above b. Paired t with Holm's correction: over users where the result
-  has users' figures, else over seeds or folds, corrected over the claim's comparisons on that
-  metric and data set.
+- `above = [["a", "b"]]`: a is above b: over users and seeds where the result has users' figures,
+  else over seeds or folds.
 - `lower = [["a", "b"]]`: a is below b, of errors, bytes, seconds and rounds.
 - `level = [["a", "b"]]`: a is not worse than b by as much as a margin.
 - `alike = [["a", "A", "b", "B"]]`: a - A and b - B differ by less than a margin.
@@ -38,7 +37,7 @@ from .stored import StoredResult
 from .values import stored
 
 REPRODUCED = "reproduced"  # every comparison holds
-REFUTED = "refuted"  # no comparison holds, and the interval of one or more excludes the claim
+REFUTED = "refuted"  # no comparison holds, and one or more are refuted
 PARTLY = "partly"  # some comparisons hold and others are refuted
 UNDECIDED = "undecided"  # the rest: what was run cannot tell
 NOT_TESTED = "not tested"
