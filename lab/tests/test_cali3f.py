@@ -274,31 +274,24 @@ def test_a_row_is_a_mean_over_seeds_with_all_of_their_values():
     assert other["paper"] is None and other["spread"] is None
 
 
-def test_systems_are_compared_over_the_means_of_users():
-    mine = [look(1, 0, m=[1.0, 2.0, 5.0]), look(1, 0, m=[3.0, 2.0, 5.0])]  # means 2, 2, 5
-    other = [
-        look(1, 0, m=[1.0, 1.0, 2.0])
-    ]  # differences 1, 1, 3: mean 5/3, standard deviation sqrt(4/3)
+def test_systems_are_compared_over_users_and_seeds():
+    """Differences 0 1 3 and 2 1 3: of users 1 1 3, squared error 4/9; of seeds 4/3 2, squared error
+    1/9. Freedom (5/9)^2 / ((4/9)^2 / 2 + (1/9)^2).
+    """
+    mine = [look(1, 0, m=[1.0, 2.0, 5.0]), look(1, 0, m=[3.0, 2.0, 5.0])]
+    other = [look(1, 0, m=[1.0, 1.0, 2.0])] * 2
     trained = Trained(
         study=study(), systems=[GMF, FEDAVG, NEUMF], looks={GMF: mine, FEDAVG: other, NEUMF: []}
     )
     (test,) = against(trained, GMF, [FEDAVG, NEUMF], ["m"])
-    assert (
-        test["difference"] == pytest.approx(5 / 3)
-        and test["users"] == 3
-        and test["p_holm"] == test["p"]
+    named = ("difference", "users", "seeds", "freedom", "t")
+    assert [test[name] for name in named] == pytest.approx([5 / 3, 3, 2, 25 / 9, math.sqrt(5)])
+    assert test["p_holm"] == test["p"]
+    ends = f"{test['low']:+.4f} to {test['high']:+.4f}"
+    assert verdict({**test, "p_holm": 0.2}) == (
+        "cali3f-gmf is not told apart from fedavg-gmf, +1.6667 (95 % over users and seeds"
+        f" {ends}, p = 0.2)"
     )
-    assert test["t"] == pytest.approx(5 / 3 / math.sqrt(4 / 3 / 3))
-    half = 4.3027 * math.sqrt(4 / 3 / 3)  # Student's t of two degrees of freedom
-    assert (test["low"], test["high"]) == (
-        pytest.approx(5 / 3 - half, abs=1e-4),
-        pytest.approx(5 / 3 + half, abs=1e-4),
-    )
-    said = (
-        "cali3f-gmf is not told apart from fedavg-gmf, +1.6667 (95 % interval -1.2018 to +4.5351, p"
-        " = 0.2)"
-    )
-    assert verdict({**test, "p_holm": 0.2}) == said
 
 
 @pytest.mark.parametrize(
@@ -313,6 +306,7 @@ def test_a_claim_is_held_against_the_numbers(difference, p, seen):
         "difference": difference,
         "low": 0.0,
         "high": 0.0,
+        "holds": "users and seeds",
         "p_holm": p,
     }
     (said,) = cali3f_accuracy.claims("d", [test])

@@ -121,7 +121,7 @@ def test_what_is_level_with_popular_is_named() -> None:
         sizes={"users": 1, "training": 1, "validation": 1, "test": 1},
     )
     for test in tests:
-        test |= {"low": 0.0, "high": 0.1}
+        test |= {"low": 0.0, "high": 0.1, "holds": "users alone, one seed"}
     _, level, gains, equal = defaults.notes_of(SimpleNamespace(name="d", study=study, tests=tests))  # type: ignore[arg-type]
     assert (
         "pfpl+ (ndcg@10 +0.010, p = 0.2), cali3f-gmf (ndcg@10 -0.100" in level

@@ -61,7 +61,8 @@ def test_pairs_are_corrected_together_whoever_they_are_of() -> None:
 
 def test_the_words_follow_the_corrected_p() -> None:
     test = {"a": "x", "b": "y", "difference": -0.02, "low": -0.03, "high": 0.01, "p": 0.02}
-    ends = "95 % interval -0.0300 to +0.0100"
+    test["holds"] = "users and seeds"
+    ends = "95 % over users and seeds -0.0300 to +0.0100"
     assert (
         findings.verdict({**test, "p_holm": 0.04}) == f"x is below y by 0.0200 ({ends}, p = 0.04)"
     )

@@ -78,10 +78,11 @@ def difference(a: Array, b: Array) -> Difference:
     """
     d = np.atleast_2d(np.asarray(a, np.float64) - np.asarray(b, np.float64))
     absent = np.isnan(d)
-    if d.ndim > 2 or np.isinf(d).any() or absent.all(axis=0).any() or absent.all(axis=1).any():
+    same = np.shape(a) == np.shape(b)
+    if not same or np.isinf(d).any() or absent.all(axis=0).any() or absent.all(axis=1).any():
         raise InputError(
             "significance test",
-            "the values are not two finite tables",
+            "the values are not two finite tables of the same users and seeds",
             expected="one finite value per pair",
         )
     if d.size < 2:

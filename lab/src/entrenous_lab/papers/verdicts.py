@@ -124,11 +124,17 @@ def without_mark(text: str) -> str:
 
 
 def _shown_verdicts(points: Sequence[str], verdicts: Sequence[str]) -> str:
+    """Verdicts with their points; how many comparisons hold stands behind a point.
+
+    >>> _shown_verdicts(["a", "b", "c"], ["refuted", "partly (1 of 2 hold)", "refuted"])
+    'refuted: a, c; partly: b (1 of 2 hold)'
+    """
     if len(set(verdicts)) == 1:
         return verdicts[0]
     of_verdict: dict[str, list[str]] = {}
     for point, verdict in zip(points, verdicts, strict=True):
-        of_verdict.setdefault(verdict, []).append(point)
+        kind, space, more = verdict.partition(" (")
+        of_verdict.setdefault(kind, []).append(point + space + more)
     return "; ".join(f"{verdict}: {', '.join(some)}" for verdict, some in of_verdict.items())
 
 
@@ -206,19 +212,22 @@ def judged_on(claim: Claim) -> str:
 
 
 def _verdict(standings: Sequence[Standing]) -> str:
-    """The verdict on a claim from the standing of its comparisons; dropped ones decide nothing."""
-    deciding = [standing for standing in standings if standing is not Standing.DROPPED]
+    """The verdict on a claim from the standing of its comparisons; dropped ones decide nothing.
+
+    Behind one that leaves a claim open stands how many hold.
+    """
     if not standings:
         return NOT_TESTED
-    holds = Standing.HOLDS in deciding
-    refuted = Standing.REFUTED in deciding
-    if holds and refuted:
-        return PARTLY
-    if refuted:
-        return REFUTED
-    if holds and Standing.UNDECIDED not in deciding:
+    counts = Counter(standings)
+    holds = counts[Standing.HOLDS]
+    deciding = len(standings) - counts[Standing.DROPPED]
+    if holds and holds == deciding:
         return REPRODUCED
-    return UNDECIDED
+    refuted = counts[Standing.REFUTED]
+    if refuted and not holds:
+        return REFUTED
+    kind = PARTLY if refuted else UNDECIDED
+    return f"{kind} ({holds} of {deciding} hold)" if deciding > 1 else kind
 
 
 def _text(made: Sequence[Check], why: str) -> str:
