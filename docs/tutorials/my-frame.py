@@ -52,15 +52,15 @@ table = entrenous.compare(["fcf", "pfpl+", "popular"], liked, seeds=3, rounds=60
 table
 
 # %% [markdown]
-# The test pairs the same users under both systems, and Holm's correction accounts for the number of
-# tests.
+# The test pairs the same users and seeds under both systems, and Holm's correction accounts for the
+# number of tests.
 
 # %%
 for test in table.tests().to_dicts():
     low, high = test["low"], test["high"]
     print(
         f"{test['metric']}: {test['a']} minus {test['b']} {test['difference']:+.3f}"
-        f" (95 % interval {low:+.3f} to {high:+.3f}), p = {test['holm_p']:.2g}"
+        f" (95 % over {test['holds']} {low:+.3f} to {high:+.3f}), p = {test['holm_p']:.2g}"
     )
 
 # %% [markdown]

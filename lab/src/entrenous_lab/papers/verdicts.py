@@ -129,7 +129,7 @@ def _shown_verdicts(points: Sequence[str], verdicts: Sequence[str]) -> str:
     >>> _shown_verdicts(["a", "b", "c"], ["refuted", "partly (1 of 2 hold)", "refuted"])
     'refuted: a, c; partly: b (1 of 2 hold)'
     """
-    if len(set(verdicts)) == 1:
+    if len(points) == 1:
         return verdicts[0]
     of_verdict: dict[str, list[str]] = {}
     for point, verdict in zip(points, verdicts, strict=True):
