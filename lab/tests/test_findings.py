@@ -12,8 +12,6 @@ from entrenous_lab.papers import findings
 from entrenous_lab.papers.cell import CurvePoint
 from scipy import stats
 
-from entrenous.evaluation.significance import holm
-
 USERS = {
     "a": [0.9, 0.8, 0.7, 0.9, 0.6],
     "b": [0.8, 0.7, 0.7, 0.7, 0.4],
@@ -31,32 +29,21 @@ def trained(*metrics: str) -> Any:
     return SimpleNamespace(name="d", looks=looks)
 
 
-def test_holm_over_three_by_hand() -> None:
+def test_holm_over_three_pairs_by_hand() -> None:
     """The smallest p counts three times, the next twice, the largest once, and none less than the
-    one before.
+    one before. Whoever the pairs are of, those of one metric are corrected together.
     """
-    found = findings.against(trained("m", "n"), "a", ["b", "c", "d"], ["m", "n"])  # type: ignore[arg-type]
-    assert [(one["metric"], one["b"]) for one in found] == [
-        (metric, other) for metric in "mn" for other in "bcd"
+    pairs = [("a", "b"), ("a", "c"), ("d", "b")]
+    found = findings.tested_pairs(trained("m", "n"), pairs, ["m", "n"])  # type: ignore[arg-type]
+    assert [(one["metric"], one["a"], one["b"]) for one in found] == [
+        (metric, *pair) for metric in "mn" for pair in pairs
     ]
-    p = {other: stats.ttest_rel(USERS["a"], USERS[other]).pvalue for other in "bcd"}
-    first, second, third = sorted(p, key=lambda other: p[other])
-    assert (first, second, third) == ("d", "b", "c") and 0.001 < 2 * p["b"] < 0.5
-    by_hand = {first: 3 * p[first], second: max(3 * p[first], 2 * p[second])}
-    by_hand[third] = max(by_hand[second], p[third])
-    for one in found:  # over the three pairs of its metric, not over all six
-        assert one["p"] == pytest.approx(p[one["b"]]) and one["p_holm"] == pytest.approx(
-            by_hand[one["b"]]
-        )
-    assert by_hand[second] > 1.5 * p[second]
-
-
-def test_pairs_are_corrected_together_whoever_they_are_of() -> None:
-    pairs = [("a", "b"), ("c", "d"), ("b", "d")]
-    found = findings.tested_pairs(trained("m"), pairs, ["m"])  # type: ignore[arg-type]
-    assert [(one["a"], one["b"]) for one in found] == pairs
-    assert [one["p_holm"] for one in found] == pytest.approx(holm([one["p"] for one in found]))
-    assert any(one["p_holm"] != one["p"] for one in found)
+    p = [stats.ttest_rel(USERS[a], USERS[b]).pvalue for a, b in pairs]
+    assert p[2] < p[0] < p[1] < 0.5
+    twice = max(3 * p[2], 2 * p[0])
+    assert [one["p"] for one in found] == pytest.approx([*p, *p])
+    by_hand = [twice, max(twice, p[1]), 3 * p[2]]
+    assert [one["p_holm"] for one in found] == pytest.approx([*by_hand, *by_hand])
 
 
 def test_the_words_follow_the_corrected_p() -> None:

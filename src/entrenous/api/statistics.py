@@ -5,7 +5,7 @@ users and seeds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NotRequired, TypeAlias, TypeVar
+from typing import Any, NotRequired, TypeAlias, TypeVar
 
 import numpy as np
 from typing_extensions import TypedDict
@@ -199,7 +199,7 @@ def by_seed(metric: str, runs: Sequence[OneRun]) -> Float64Array:
     """Each user's value under each seed, the mean over its folds; of a single seed in each of its
     folds. float64 [seeds or folds, users], in the order of users, NaN where nobody evaluated them.
     """
-    lines = [run.evaluations for run in runs]
+    lines: list[Any] = [run.evaluations for run in runs]
     if len(lines) == 1:
         lines = [(fold,) for fold in lines[0]]
     users = np.unique(np.concatenate([fold.user for folds in lines for fold in folds]))

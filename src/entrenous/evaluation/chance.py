@@ -24,7 +24,7 @@ class Source(NamedTuple):
 
     error: float
     """The standard error of the mean over them."""
-    count: int
+    size: int
     """How many there are; a single one tells of no error."""
 
 
@@ -94,9 +94,9 @@ def difference(a: Array, b: Array) -> Difference:
 
 def source(means: Float64Array) -> Source:
     """The standard error of the mean of some means, float64 [users] or [seeds]; 0 of one."""
-    count = len(means)
-    error = means.std(ddof=1) / math.sqrt(count) if count > 1 else 0.0
-    return Source(float(error), count)
+    size = len(means)
+    error = means.std(ddof=1) / math.sqrt(size) if size > 1 else 0.0
+    return Source(float(error), size)
 
 
 def combined(mean: float, users: Source, seeds: Source) -> Difference:
@@ -108,8 +108,8 @@ def combined(mean: float, users: Source, seeds: Source) -> Difference:
     square = users.error**2 + seeds.error**2
     parts = 0.0
     for each in (users, seeds):
-        if each.count > 1:
-            parts += each.error**4 / (each.count - 1)
+        if each.size > 1:
+            parts += each.error**4 / (each.size - 1)
     # Without any error there is nothing to share out.
-    freedom = square**2 / parts if parts else float(max(users.count, seeds.count) - 1)
-    return Difference(mean, math.sqrt(square), freedom, users.count, seeds.count)
+    freedom = square**2 / parts if parts else float(max(users.size, seeds.size) - 1)
+    return Difference(mean, math.sqrt(square), freedom, users.size, seeds.size)
