@@ -19,7 +19,7 @@ from entrenous_lab.papers import (
 )
 from entrenous_lab.papers.cell import CurvePoint, Outcome
 from entrenous_lab.papers.effort import Budget, Effort
-from entrenous_lab.papers.findings import against, verdict
+from entrenous_lab.papers.findings import against
 from entrenous_lab.papers.measures import pace, paces, reached
 from entrenous_lab.papers.opened import cali3f_study
 from entrenous_lab.papers.remember import Cells
@@ -287,11 +287,6 @@ def test_systems_are_compared_over_users_and_seeds():
     named = ("difference", "users", "seeds", "freedom", "t")
     assert [test[name] for name in named] == pytest.approx([5 / 3, 3, 2, 25 / 9, math.sqrt(5)])
     assert test["p_holm"] == test["p"]
-    ends = f"{test['low']:+.4f} to {test['high']:+.4f}"
-    assert verdict({**test, "p_holm": 0.2}) == (
-        "cali3f-gmf is not told apart from fedavg-gmf, +1.6667 (95 % over users and seeds"
-        f" {ends}, p = 0.2)"
-    )
 
 
 @pytest.mark.parametrize(

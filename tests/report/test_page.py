@@ -228,9 +228,7 @@ def test_the_findings_stand_at_the_top_in_words(read, runs, tmp_path):
         in top
     )
     sure = difference(fpl, popular).p() <= 0.05
-    assert ("finds this more than chance" in top) == sure and ("this could be chance" in top) == (
-        not sure
-    )
+    assert ("finds this more than chance" in top, "this could be chance" in top) == (sure, not sure)
     assert "popular : trained in one place, which sees every history." in top
     alone = page(tmp_path, runs[0]).text
     hits = runs[0].manifest["metrics"]["hr@10"]
