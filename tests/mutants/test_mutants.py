@@ -124,7 +124,7 @@ def test_one_that_is_noticed_one_that_is_not_and_one_that_is_stale(
     before = path.read_bytes()
     listed = [
         fault("np.minimum(adjusted, 1)", "np.minimum(values[order], 1)")._replace(name="seen"),
-        fault("EXACT_UP_TO = 200", "EXACT_UP_TO = 201")._replace(name="unseen"),
+        fault("ROUNDING = 1e-12", "ROUNDING = 1e-11")._replace(name="unseen"),
         fault("no such text", "")._replace(name="old"),
         fault("def holm(", "def bonferroni(")._replace(name="broken"),
     ]
