@@ -137,6 +137,17 @@ const repeated = await restarted.answer(
 );
 said.again = p.same(first, repeated) ? "the same" : "another";
 said.past = await answered(await asked({ change: { round: 1 }, download: zeros(0.25) }));
+// Under a step no model has a lower number than the newest that came here, however near it is.
+device.terms.protection.step = 1e9;
+const { seen } = device.state;
+device.state.seen = 3;
+try {
+  device.checkStep(zeros(), 2);
+} catch (why) {
+  said.lower = why.code;
+}
+device.state.seen = seen;
+delete device.terms.protection.step;
 
 // ---- lists of items ----
 

@@ -1,5 +1,5 @@
-"""`python -m entrenous_lab.lengths [--step] NAME[:DATA]...`: the clip of `private`, how much noise an
-algorithm bears, the least step, and what they cost on validation rows.
+"""`python -m entrenous_lab.lengths [--step] NAME[:DATA]...`: the clip of `private`, the noise that
+an algorithm bears, the least step, and what they cost on validation rows.
 
 Each training is one of `private` on training rows alone, and each accuracy is an average over
 SEEDS. For a clip at a quantile of the lengths of honest messages, or at a share of the first, the
@@ -112,10 +112,10 @@ def trained(
             training = rounds.one_round(training)
             moved = longest_move(rounds.contract, before, made.download(training.server))
             watch.move = max(watch.move, moved)
+        recommender = fitted(rounds, training).recommender
+        found = evaluate(recommender, split.train, split.validation, label=plan.algorithm, n=(10,))
     except NonFiniteError:
         return watch, -np.inf
-    recommender = fitted(rounds, training).recommender
-    found = evaluate(recommender, split.train, split.validation, label=plan.algorithm, n=(10,))
     if made.traits.predicts_ratings:
         return watch, -found.metrics["rmse"]
     return watch, found.metrics["hr@10"]

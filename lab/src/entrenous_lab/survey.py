@@ -126,6 +126,7 @@ PEERS = ("pepper-gmf", "gossip-average-gmf", "gossip-reptile-gmf")
 UNDER_PRIVATE = (
     "pfpl+",
     "fcf",
+    "fcf-newton",
     "fbalf",
     "fbalf-bayes",
     "fedavg-neumf",
@@ -147,7 +148,7 @@ LOOKS: tuple[Look, ...] = (
     Look("fedavg-neumf", "sum", rounds=20),
     *(Look(name, "sum", PRIVATE, whole=True) for name in UNDER_PRIVATE),
     Look("fcf", "planted", PRIVATE, watched=160),
-    Look("fcf-newton", "planted", PRIVATE),
+    Look("fcf-newton", "planted", PRIVATE, watched=160),
     Look("pfpl+", "planted", PRIVATE, watched=160),
     Look("fedncf", "planted", PRIVATE, watched=4),
     *(Look(name, "list", PRIVATE) for name in ("fcf", "fcf-newton", "pfpl+", "fedncf")),

@@ -63,7 +63,7 @@ def test_figures_under_private_begin_with_a_planted_model_or_that_none_was_measu
 ) -> None:
     of_sums = {**found(rows, "fcf", noise=50.0, clip=1.0), "view": "sum"}
     (said,) = first_said(of_sums)
-    assert "finds 0.283" in said and "measured at factors 32 (here 8)" in said
+    assert "finds 0.327" in said and "measured at factors 32 (here 8)" in said
     (unknown,) = first_said({**of_sums, "algorithm": "fbalf"})
     assert "--view planted` measures it" in unknown
     assert first_said({**of_sums, "profile": "paper"}) == []

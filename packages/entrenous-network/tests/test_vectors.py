@@ -328,6 +328,7 @@ def test_a_device_in_javascript_refuses_a_request_that_is_not_the_operator_s(
         "good": "waits, update",
         "again": "the same",
         "past": "past-round",
+        "lower": "past-round",
         "items stranger": "bad-signature",
         **{f"items {lie}": "malformed" for lie in LIES},
         "items kept": "none",

@@ -17,6 +17,9 @@ from ..core.lanes.doubles import DOUBLES, TERMS, add_products
 from ..core.lanes.memory import sealed
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
 
+# Rounding may leave a pivot of Cholesky's that is below this, or not above 0.
+PIVOT = 1e-12
+
 
 class Consumed(NamedTuple):
     """The consumed items of m devices, those of device u at item[ptr[u]:ptr[u + 1]]."""
@@ -93,7 +96,7 @@ def _solve(
         c = consumed.c[own]
         _add_consumed(y, item, c, unobserved, a, rhs)
         # The right-hand side becomes the solution.
-        _cholesky_solve(a, rhs, columns)
+        _cholesky_solve(a, rhs, columns, PIVOT)
         for f in range(factors):
             x[u, f] = rhs[f]
 
@@ -136,18 +139,21 @@ def _add_consumed(
 
 
 @njit(cache=True, nogil=True)
-def _cholesky_solve(a: Float64Array, rhs: Float64Array, columns: Float64Array) -> None:
+def _cholesky_solve(
+    a: Float64Array, rhs: Float64Array, columns: Float64Array, least: float
+) -> None:
     """Overwrites rhs with a^-1 rhs for a symmetric positive definite matrix given by its lower
     triangle, and that with its Cholesky factor L.
 
     a: [n, n or more, a multiple of DOUBLES]. TERMS columns of the factor are taken off the rest at
-    a time; columns: [TERMS, as a], room for them.
+    a time; columns: [TERMS, as a], room for them. least: what a pivot is at least, where rounding
+    or noise has left less.
     """
     n, width = a.shape
     # The factor L, and the forward substitution L z = rhs.
     for first in range(0, n, TERMS):
         last = min(first + TERMS, n)
-        _finish_columns(a, rhs, first, last, columns)
+        _finish_columns(a, rhs, first, last, columns, least)
         # Take the finished columns off the columns to the right, from the vector in which the first
         # of those lies: before it, `columns` is 0.
         begin = last // DOUBLES * DOUBLES
@@ -164,7 +170,12 @@ def _cholesky_solve(a: Float64Array, rhs: Float64Array, columns: Float64Array) -
 
 @njit(cache=True, nogil=True)
 def _finish_columns(
-    a: Float64Array, rhs: Float64Array, first: int, last: int, columns: Float64Array
+    a: Float64Array,
+    rhs: Float64Array,
+    first: int,
+    last: int,
+    columns: Float64Array,
+    least: float,
 ) -> None:
     """Finishes columns first to last of the factor, from which the columns before were taken off
     already, and their part of the forward substitution. Leaves in `columns` these from row `last`
@@ -180,8 +191,7 @@ def _finish_columns(
             weight = a[k, h]
             for f in range(k, len(a)):
                 own[f] -= other[f] * weight
-        # Rounding may leave a pivot that is not above 0.
-        own[k] = np.sqrt(max(own[k], 1e-12))
+        own[k] = np.sqrt(max(own[k], least))
         for f in range(k + 1, len(a)):
             own[f] /= own[k]
         # One step of the forward substitution.
@@ -345,5 +355,6 @@ def over_curvature(
             for g in range(f + 1):
                 a[f, g] = weight[i] * s[f, g]
             a[f, f] += reg[i]
-        _cholesky_solve(a, out[i], columns)
+        # Where S is a sum of x x^T, no pivot is below reg; under noise it may be negative.
+        _cholesky_solve(a, out[i], columns, 0.9 * reg[i])
     return out
