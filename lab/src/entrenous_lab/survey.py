@@ -106,7 +106,10 @@ class Look(NamedTuple):
     whole: bool = False
 
 
-PAIRWISE, RATINGS = ("pfpl+", "pfpl", "fedcold"), ("fbalf-bayes", "fedrec", "fedmf-ratings")
+PAIRWISE, RATINGS = (
+    ("pfpl+", "pfpl", "fedcold"),
+    ("fbalf", "fbalf-bayes", "fedrec", "fedmf-ratings"),
+)
 SINGLE = (
     "fcf",
     "fedavg-gmf",
