@@ -1,169 +1,167 @@
-"""Coverage of a paper: every table, figure and numbered claim of it, and where it stands here.
+"""Coverage of a paper: every sentence of it that states a design, a setting, a figure or a claim,
+and what answers it here.
 
-`covered/<paper>.toml` lists the items. No state is typed where it can be computed:
+`covered/<text>.toml` lists the sentences of a text in its order, and how many there are. Each has
+`section`, `begins` (its first words), `states` (in our words) and exactly one answer:
 
-- an item with `by` (stored results), `test` (a test, `file::name`) or `page` (a page of docs/) is
-  *done* if all of these are there. With `data`, a stored result must have these data sets; with
-  `printed`, sections of `printed/<paper>.toml`, each printed figure of these data sets must have
-  one of ours. One of the results must have as many seeds or folds on each of these data
-  sets as SEEDS asks for, unless the item is `once`: nothing of it is drawn;
-- what is missing of it makes it *open*, and so does `open = "why"`;
-- `impossible = "why"` is for what nobody can do with what is public.
+- `code`: what does it, `file::name`;
+- `test`: a test that holds it, `file::name`;
+- `by`: stored results that have it. They must have the data sets of `data`, and, with `printed`,
+  a figure of ours for each printed figure of these sections and data sets. One of them must have as
+  many seeds or folds on each data set as SEEDS asks for, unless the sentence is `once`: nothing of
+  it is drawn;
+- `claims`: openings of texts in `claims/<paper>.toml`, whose verdicts answer it;
+- `not_judged`: why nothing of the above answers it, and what would;
+- `impossible`: why nobody can answer it with what is public.
 
-`claims` are the openings of texts in `claims/<paper>.toml`; the page shows their verdicts.
-Each claim belongs to one item.
+No state is typed where it can be computed: a sentence whose answer does not hold is not answered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from .stored import StoredResult
 from .values import printed, stored
-from .verdicts import counted_verdicts, in_short
+from .verdicts import NOT_RUN, NOT_TESTED, ClaimInShort, in_short
 
-PAPERS = ("fpl", "cali3f", "fbalf", "pepper")
-DONE, OPEN, IMPOSSIBLE = STATES = ("done", "open", "impossible here")
-ABOUT = {"where", "what", "claims"}
-EVIDENCE = {"by", "test", "page", "data", "printed", "once"}
-KEYS = ABOUT | EVIDENCE | {"open", "impossible"}
+TEXTS = {
+    "fpl": ("fpl-journal", "fpl-short"),
+    "cali3f": ("cali3f",),
+    "fbalf": ("fbalf",),
+    "pepper": ("pepper",),
+}
+PAPERS = tuple(TEXTS)
+ANSWERED, OPEN, IMPOSSIBLE = STATES = ("answered", "not judged", "impossible here")
+ANSWERS = ("code", "test", "by", "claims", "not_judged", "impossible")
+KEYS = {"section", "begins", "states", "data", "printed", "once", *ANSWERS}
 SEEDS = {"ml-100k": 5, "foursquare-italy": 5}  # of data sets of MovieLens-100K's size
 SEEDS_OF_LARGER = 3
 
-Item = Mapping[str, Any]
+Sentence = Mapping[str, Any]
+Results = Mapping[str, StoredResult]
 
 
-class CoveredItem(NamedTuple):
-    """A table, figure or claim of a paper, and its state."""
+class CoveredSentence(NamedTuple):
+    """A sentence of a paper, and what answers it."""
 
-    where: str
-    what: str
+    section: str
+    begins: str
+    states: str
     state: str
     why: str
-    """Why it is open or impossible; "" if it is done."""
+    """Why it is not judged or impossible; "" if it is answered."""
     there: str
-    """The stored results, tests and pages, in Markdown."""
-    verdicts: Mapping[str, int]
-    """How many judgements of the item's claims are of each kind."""
+    """The code, tests, stored results or claims, in Markdown."""
+    verdict: str
+    """The verdicts of its claims in words."""
+
+    @property
+    def here(self) -> str:
+        """The state and why, or the verdict where claims answer it."""
+        return f"{self.state}: {self.why}" if self.why else self.verdict or self.state
 
 
-def items_of(paper: str) -> list[Item]:
-    """Returns the items of a paper as its file has them."""
-    items: list[Item] = stored("covered", paper)["items"]
-    return items
+def sentences_of(text: str) -> list[Sentence]:
+    """Returns the sentences of a text as its file has them."""
+    found: list[Sentence] = stored("covered", text)["sentences"]
+    return found
 
 
-def covered(paper: str, results: Mapping[str, StoredResult], root: Path) -> list[CoveredItem]:
-    """Returns every item of a paper with its state; `root` is the checkout with tests and docs."""
-    verdicts = {line.says: line.verdicts for line in in_short(paper, results)}
-    lines = list[CoveredItem]()
-    for item in items_of(paper):
-        state, why = _state(paper, item, results, root)
-        mine = [verdict for says in claims_in(item, verdicts) for verdict in verdicts[says]]
-        counts = {kind: n for kind, n in counted_verdicts(mine).items() if n}
-        lines.append(CoveredItem(item["where"], item["what"], state, why, _there(item), counts))
+def covered(paper: str, results: Results, root: Path) -> list[CoveredSentence]:
+    """Returns every sentence of a paper with its state; `root` is the checkout."""
+    claims = in_short(paper, results)
+    lines = list[CoveredSentence]()
+    for text in TEXTS[paper]:
+        for sentence in sentences_of(text):
+            mine = claims_in(sentence, claims)
+            state, why = _state(paper, sentence, mine, results, root)
+            verdict = "; ".join(dict.fromkeys(claim.shown for claim in mine))
+            there = _there(sentence, mine)
+            about = (sentence["section"], sentence["begins"], sentence["states"])
+            lines.append(CoveredSentence(*about, state, why, there, verdict))
     return lines
 
 
-def claims_in(item: Item, texts: Sequence[str] | Mapping[str, Any]) -> list[str]:
-    """Returns the texts of claims that an item names, by how they begin."""
-    openings = tuple(item.get("claims", ()))
-    return [text for text in texts if openings and text.startswith(openings)]
+def claims_in(sentence: Sentence, claims: Sequence[ClaimInShort]) -> list[ClaimInShort]:
+    """Returns the claims that answer a sentence, which names them by how they begin."""
+    openings = tuple(sentence.get("claims", ()))
+    return [claim for claim in claims if openings and claim.says.startswith(openings)]
 
 
-def share_done(items: Sequence[CoveredItem]) -> float:
-    """Returns the share of the items that are done, of those that are possible here."""
-    possible = [item for item in items if item.state != IMPOSSIBLE]
-    done = [item for item in possible if item.state == DONE]
-    return len(done) / len(possible) if possible else 1.0
+def share_answered(sentences: Sequence[CoveredSentence]) -> float:
+    """Returns the share of the sentences that are answered, of those that can be."""
+    possible = [one for one in sentences if one.state != IMPOSSIBLE]
+    answered = [one for one in possible if one.state == ANSWERED]
+    return len(answered) / len(possible) if possible else 1.0
 
 
-# ---- the state of an item ------------------------------------------------------------------------
+# ---- the state of a sentence ---------------------------------------------------------------------
 
 
 def _state(
-    paper: str, item: Item, results: Mapping[str, StoredResult], root: Path
+    paper: str,
+    sentence: Sentence,
+    claims: Sequence[ClaimInShort],
+    results: Results,
+    root: Path,
 ) -> tuple[str, str]:
-    """The state of an item, and why it is not done."""
-    if "impossible" in item:
-        return IMPOSSIBLE, item["impossible"]
-    if "open" in item:
-        return OPEN, item["open"]
-    missing = [*_missing_results(item, results), *_missing_files(item, root)]
-    missing += [*_missing_figures(paper, item, results), *_missing_seeds(item, results)]
-    return (OPEN, "; ".join(missing)) if missing else (DONE, "")
+    """The state of a sentence, and why it is not answered."""
+    if "impossible" in sentence:
+        return IMPOSSIBLE, sentence["impossible"]
+    if "not_judged" in sentence:
+        return OPEN, sentence["not_judged"]
+    missing = [*_missing_names(sentence, root), *_missing_verdicts(claims)]
+    if "by" in sentence:
+        missing += _missing_results(paper, sentence, results)
+    return (OPEN, "; ".join(missing)) if missing else (ANSWERED, "")
 
 
-def _missing_results(item: Item, results: Mapping[str, StoredResult]) -> list[str]:
-    missing = list[str]()
-    of_data = set[str]()
-    for name in item.get("by", ()):
-        if name not in results:
-            missing.append(f"{name} is not run yet")
-        elif results[name].quick:
-            missing.append(f"{name} is an excerpt")
-        else:
-            of_data |= {row["data"] for row in results[name].content["rows"]}
-    absent = [data for data in item.get("data", ()) if data not in of_data]
-    if absent and not missing:
-        missing.append(f"no rows of {', '.join(absent)} are stored")
-    return missing
-
-
-def _missing_files(item: Item, root: Path) -> list[str]:
-    missing = list[str]()
-    for test in item.get("test", ()):
-        file, _, name = test.partition("::")
+def _missing_names(sentence: Sentence, root: Path) -> Iterator[str]:
+    """The code and tests of a sentence that are not there."""
+    for place in (*sentence.get("code", ()), *sentence.get("test", ())):
+        file, _, name = place.partition("::")
         path = root / file
-        if not path.is_file() or f"def {name}(" not in path.read_text(encoding="utf-8"):
-            missing.append(f"there is no test {test}")
-    for page in item.get("page", ()):
-        if not (root / page).is_file():
-            missing.append(f"there is no page {page}")
-    return missing
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+        if not re.search(rf"^\s*((def|class) {name}\b|{name}\b.*[=:])", text, re.M):
+            yield f"there is no {place}"
 
 
-def _missing_figures(paper: str, item: Item, results: Mapping[str, StoredResult]) -> list[str]:
-    """The printed figures of an item's data sets for which no figure of ours is stored."""
-    if "printed" not in item:
-        return []
-    wanted = {
-        place: value
-        for place, value in printed(paper, *item["printed"]).items()
-        if place[0] in item["data"]
-    }
-    rows = [row for name in item["by"] if name in results for row in results[name].content["rows"]]
-    answered = {
+def _missing_results(paper: str, sentence: Sentence, results: Results) -> Iterator[str]:
+    """What a sentence's stored results lack: results, data sets, seeds and printed figures."""
+    there = list[StoredResult]()
+    for name in sentence["by"]:
+        if name in results and not results[name].quick:
+            there.append(results[name])
+        else:
+            yield f"{name} is not stored, or as an excerpt"
+    for data in sentence["data"]:
+        seeds = max((result.seeds_of(data) for result in there), default=0)
+        wanted = SEEDS.get(data.partition(",")[0], SEEDS_OF_LARGER)
+        if seeds < (1 if "once" in sentence else wanted):
+            yield f"{seeds} seeds on {data}, {wanted} are wanted"
+    rows = [row for result in there for row in result.content["rows"]]
+    ours = {
         (row["data"], row["metric"], row["paper"]) for row in rows if row["obtained"] is not None
     }
-    without = [
-        f"{system} {metric} of {data}"
-        for (data, system, metric), value in wanted.items()
-        if (data, metric, value) not in answered
-    ]
-    if not without:
-        return []
-    return [f"{len(without)} of {len(wanted)} printed figures have none of ours: {without[0]}"]
+    for (data, system, metric), value in printed(paper, *sentence.get("printed", ())).items():
+        if data in sentence["data"] and (data, metric, value) not in ours:
+            yield f"no figure of ours for {system}, {metric} of {data}"
 
 
-def _missing_seeds(item: Item, results: Mapping[str, StoredResult]) -> list[str]:
-    """The data sets of an item on which every result has fewer seeds than are asked for."""
-    if item.get("once"):
-        return []
-    missing = list[str]()
-    for data in item.get("data", ()):
-        counts = [results[name].seeds_of(data) for name in item["by"] if name in results]
-        wanted = SEEDS.get(data.partition(",")[0], SEEDS_OF_LARGER)
-        if counts and 0 < max(counts) < wanted:
-            missing.append(f"{max(counts)} seeds on {data}, {wanted} are wanted")
-    return missing
+def _missing_verdicts(claims: Sequence[ClaimInShort]) -> Iterator[str]:
+    """The claims of a sentence that have no verdict."""
+    for claim in claims:
+        if {NOT_TESTED, NOT_RUN} & {*claim.verdicts}:
+            yield f"{claim.says}: {claim.shown}"
 
 
-def _there(item: Item) -> str:
-    """The places of an item in Markdown, from a page in lab/notes/."""
-    results = [f"[{name}](../results/{name}.md)" for name in item.get("by", ())]
-    tests = [f"`{test}`" for test in item.get("test", ())]
-    pages = [f"[{Path(page).name}](../../{page})" for page in item.get("page", ())]
-    return ", ".join([*results, *tests, *pages])
+def _there(sentence: Sentence, claims: Sequence[ClaimInShort]) -> str:
+    """The places of a sentence in Markdown, from a page in lab/notes/."""
+    places = [f"`{place}`" for place in (*sentence.get("code", ()), *sentence.get("test", ()))]
+    places += [f"[{name}](../results/{name}.md)" for name in sentence.get("by", ())]
+    places += dict.fromkeys(claim.command for claim in claims if claim.command)
+    return ", ".join(places)

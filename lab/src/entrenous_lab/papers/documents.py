@@ -12,8 +12,9 @@ that no figure of them is typed.
     <!-- stored: all; show=verdicts -->              how many claims of each paper have each verdict
     <!-- stored: all; show=claims; of=PAPER -->      every claim of a paper in a line
     <!-- stored: all; show=judged; of=PAPER -->      the same at every point, with the figures
-    <!-- stored: all; show=coverage; of=PAPER -->    every table, figure and claim, and its state
-    <!-- stored: all; show=covered -->               how much of each paper is done
+    <!-- stored: all; show=headlines -->             what each abstract says, and the verdict
+    <!-- stored: all; show=coverage; of=PAPER -->    every sentence, and its answer
+    <!-- stored: all; show=covered -->               how many sentences of each paper are answered
 
 Each ends with <!-- /stored -->. Further options: systems=S | T (which, in this order), paper=yes
 (the printed figures beside, where there are any), digits=3.
@@ -29,7 +30,7 @@ from pathlib import Path
 from entrenous.core.errors import InputError
 
 from .comparisons import compared, over_seeds
-from .coverage import PAPERS, STATES, CoveredItem, covered, share_done
+from .coverage import PAPERS, STATES, covered, share_answered
 from .render import ABSENT, difference, figure, number, piped
 from .result import Row
 from .stored import StoredResult
@@ -265,36 +266,33 @@ def _judged(spec: Spec, stored: Stored) -> str:
 
 
 def _coverage(spec: Spec, stored: Stored) -> str:
-    header = ["where", "what", "state", "where it is", "verdicts of its claims"]
+    header = ["section", "begins", "states", "where it is", "here"]
     lines = [
-        [item.where, item.what, _state_of(item), item.there or ABSENT, _counts(item)]
-        for item in covered(spec["of"], stored, CHECKOUT)
+        [one.section, one.begins, one.states, one.there or ABSENT, one.here]
+        for one in covered(spec["of"], stored, CHECKOUT)
     ]
     return "\n".join(piped([header, *lines], numbers=False))
 
 
-def _state_of(item: CoveredItem) -> str:
-    return f"{item.state}: {item.why}" if item.why else item.state
-
-
-def _counts(item: CoveredItem) -> str:
-    return ", ".join(f"{n} {kind}" for kind, n in item.verdicts.items()) or ABSENT
-
-
 def _covered(_: Spec, stored: Stored) -> str:
-    lines = [["paper", "items", *STATES, "done, of what is possible here"]]
+    lines = [["paper", "sentences", *STATES, "answered, of what can be"]]
     for paper in PAPERS:
-        items = covered(paper, stored, CHECKOUT)
-        counts = Counter(item.state for item in items)
-        lines.append(
-            [
-                NAMES[paper],
-                str(len(items)),
-                *(str(counts[state]) for state in STATES),
-                f"{share_done(items):.1%}",
-            ]
-        )
+        sentences = covered(paper, stored, CHECKOUT)
+        counts = Counter(one.state for one in sentences)
+        counted = [str(n) for n in (len(sentences), *(counts[state] for state in STATES))]
+        lines.append([NAMES[paper], *counted, f"{share_answered(sentences):.1%}"])
     return "\n".join(piped(lines))
+
+
+def _headlines(_: Spec, stored: Stored) -> str:
+    header = ["paper", "the abstract says", "here", "command"]
+    lines = [
+        [NAMES[paper], claim.says, claim.shown, claim.command]
+        for paper in PAPERS
+        for claim in in_short(paper, stored)
+        if claim.headline
+    ]
+    return "\n".join(piped([header, *lines], numbers=False))
 
 
 def _names(spec: Spec, option: str) -> list[str]:
@@ -310,6 +308,7 @@ SHOWS: Mapping[str, Callable[[Spec, Stored], str]] = {
     "verdicts": _verdicts,
     "claims": _claims,
     "judged": _judged,
+    "headlines": _headlines,
     "coverage": _coverage,
     "covered": _covered,
 }

@@ -283,7 +283,30 @@ def view_notes(trained: Trained) -> list[str]:
     ]
 
 
+# ---- who receives fewer models -------------------------------------------------------------------
+
+FEW_OVER_REST = "models a round, nodes of few rows over the rest"
+
+
+def few_over_rest(trained: Trained, system: System) -> Values:
+    """The models that nodes with fewer rows than the median node receive in a round, over those of
+    the others: the stated cause of the two groups of figure 9a.
+    """
+    part = trained.study.part(APART)
+    rows = part.rows.counts[part.held.rows.counts > 0]
+    few = rows < np.median(rows)
+    received = [cost.models / np.maximum(cost.rounds, 1) for cost in trained.more[system]]
+    return {FEW_OVER_REST: [models[few].mean() / models[~few].mean() for models in received]}
+
+
 EXPERIMENTS = {
+    "pepper-received": PaperTable(
+        title="models that nodes of few rows receive, over those of the rest (PEPPER, 5.5.6)",
+        data=pepper(MOVIELENS),
+        systems=SYSTEMS,
+        train=on_both,
+        metrics=few_over_rest,
+    ),
     "pepper-fig9": PaperTable(
         title="computing time and rounds until a node's model has converged (PEPPER, figure 9)",
         data=pepper(MOVIELENS),

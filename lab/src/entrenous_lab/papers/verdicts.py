@@ -13,6 +13,9 @@ metric that it names (see `comparisons` for what a comparison can be found to be
 - `wider = [["a", "A", "b", "B"]]`: a - A is larger in size than b - B, over seeds.
 - `most = [["a", 0.05]]`, `least = [["a", 0.0]]`: a's figure is at most or at least that.
 - `same_sign = [["a", "b"]]`: both are above 0, or both below.
+- `by_points`, `by_share`: a is above b by a size, see `ratios`.
+
+`by` is an experiment, or "audit", see `elsewhere`. `headline = true` is for what an abstract says.
 
 With `against = "NAME"` the second system of a pair is a row of another result, on the same rows and
 seeds.
@@ -33,9 +36,12 @@ from typing import Any, NamedTuple
 from entrenous.core.errors import InputError
 
 from .comparisons import KINDS, Check, Claim, Standing, checks
+from .elsewhere import AUDIT, audited
+from .ratios import SIZES, sizes
 from .stored import StoredResult
 from .values import stored
 
+ALL_KINDS = (*KINDS, *SIZES)
 REPRODUCED = "reproduced"  # every comparison holds
 REFUTED = "refuted"  # no comparison holds, and one or more are refuted
 PARTLY = "partly"  # some comparisons hold and others are refuted
@@ -91,6 +97,8 @@ class ClaimInShort(NamedTuple):
     shown: str
     """The verdicts in words, with their points."""
     command: str
+    headline: bool
+    """Whether the abstract says it."""
 
 
 def in_short(paper: str, results: Mapping[str, StoredResult]) -> list[ClaimInShort]:
@@ -109,6 +117,7 @@ def in_short(paper: str, results: Mapping[str, StoredResult]) -> list[ClaimInSho
                 verdicts,
                 _shown_verdicts(points, verdicts),
                 made[0].command,
+                "headline" in claim,
             )
         )
     return lines
@@ -162,11 +171,14 @@ def _at(asked: Any, point: str) -> Any:
 
 def _judged(claim: Claim, results: Mapping[str, StoredResult]) -> JudgedClaim:
     name = claim.get("by", "")
+    if name == AUDIT:
+        results = {AUDIT: audited()}
     command = ", ".join(
         f"`entrenous experiment {one}`" for one in (name, claim.get("against")) if one
     )
+    command = claim.get("command", command)
     line = JudgedClaim(claim["where"], claim["says"], judged_on(claim), NOT_RUN, command, "")
-    if not any(kind in claim for kind in KINDS):
+    if not any(kind in claim for kind in ALL_KINDS):
         return line._replace(verdict=NOT_TESTED, text=claim.get("why", ""))
     if name not in results or claim.get("against", name) not in results:
         return line
@@ -174,6 +186,7 @@ def _judged(claim: Claim, results: Mapping[str, StoredResult]) -> JudgedClaim:
     if "against" in claim:
         result = with_rows_of(result, results[claim["against"]])
     made = list(checks(claim, result, results.get(claim.get("trivial_by", name))))
+    made += sizes(claim, result)
     if not made and result.only:
         return line
     verdict = _verdict([check.standing for check in made])
@@ -205,7 +218,7 @@ def with_rows_of(result: StoredResult, other: StoredResult) -> StoredResult:
 def judged_on(claim: Claim) -> str:
     """The systems whose quality a claim asserts, in backticks: the first of each comparison."""
     systems = list[str]()
-    for kind in KINDS:
+    for kind in ALL_KINDS:
         for comparison in claim.get(kind, ()):
             systems.append(comparison if isinstance(comparison, str) else comparison[0])
     return ", ".join(f"`{system}`" for system in dict.fromkeys(systems))
