@@ -6,20 +6,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from entrenous_lab.papers import coverage
-from entrenous_lab.papers.coverage import (
-    ANSWERED,
-    ANSWERS,
-    IMPOSSIBLE,
-    KEYS,
-    OPEN,
-    PAPERS,
-    TEXTS,
-    covered,
-    sentences_of,
-)
+from entrenous_lab.papers.coverage import ANSWERED, ANSWERS, IMPOSSIBLE, KEYS, OPEN, TEXTS, covered
 from entrenous_lab.papers.runner import experiments
 from entrenous_lab.papers.stored import StoredResult, stored_in
 from entrenous_lab.papers.values import stored
@@ -27,55 +18,44 @@ from entrenous_lab.papers.verdicts import without_mark
 
 ROOT = Path(__file__).parents[2]
 PRINTS = ROOT.parent / "shared" / "papers"  # the texts, on the machines of the project
+RESULTS = stored_in(ROOT / "lab" / "results", experiments())
 EVERY_TEXT = [text for texts in TEXTS.values() for text in texts]
 ROMAN = {"I": "1", "II": "2", "III": "3"}
-RESULTS = stored_in(ROOT / "lab" / "results", experiments())
-ROW = {"data": "d", "system": "x", "metric": "m", "paper": 0.5, "obtained": 0.4}
+FIGURE = {"by": ["t"], "data": ["d"], "once": True, "printed": ["table1"]}
+HERE = "lab/tests/test_coverage.py"
 
 
-def result(name: str, **more: object) -> StoredResult:
-    return StoredResult(name, {"rows": [ROW], "quick": False, **more})
+def of_figure(obtained: float | None, **more: object) -> StoredResult:
+    row = {"data": "d", "system": "x", "metric": "m", "paper": 0.5, "obtained": obtained}
+    return StoredResult("", {"rows": [row], "quick": False, **more})
 
 
-def only(monkeypatch: pytest.MonkeyPatch, **answer: object) -> None:
-    """Makes a sentence the only one of a paper without claims."""
-    sentences = [{"section": "1", "begins": "We", "states": "x", **answer}]
-    monkeypatch.setattr(coverage, "sentences_of", lambda text: sentences)
-    monkeypatch.setattr(coverage, "in_short", lambda paper, results: [])
+MADE_UP = {"t": of_figure(0.4), "empty": of_figure(None), "quick": of_figure(0.4, quick=True)}
 
 
 @pytest.mark.parametrize(
     ("answer", "state", "why"),
     [
-        ({"by": ["t"], "data": ["d"], "once": True}, ANSWERED, ""),
+        (FIGURE, ANSWERED, ""),
+        ({**FIGURE, "by": ["empty"]}, OPEN, "no figure of ours for x, m of d"),
         ({"by": ["t"], "data": ["d"]}, OPEN, "1 seeds on d, 3 are wanted"),
         ({"by": ["t"], "data": ["e"]}, OPEN, "0 seeds on e, 3 are wanted"),
-        ({"by": ["u"], "data": []}, OPEN, "u is not stored"),
-        ({"by": ["quick"], "data": []}, OPEN, "quick is not stored, or as an excerpt"),
-        ({"not_judged": "it needs a day"}, OPEN, "it needs a day"),
+        ({**FIGURE, "by": ["quick"]}, OPEN, "quick is not stored, or as an excerpt"),
         ({"impossible": "no rows"}, IMPOSSIBLE, "no rows"),
-        ({"test": ["lab/tests/test_coverage.py::only"]}, ANSWERED, ""),
-        ({"code": ["lab/tests/test_coverage.py::ROW"]}, ANSWERED, ""),
-        ({"test": ["lab/tests/test_coverage.py::absent"]}, OPEN, "there is no lab/tests"),
-        ({"code": ["lab/absent.py::only"]}, OPEN, "there is no lab/absent.py"),
+        ({"test": [f"{HERE}::of_figure"], "code": [f"{HERE}::ROMAN"]}, ANSWERED, ""),
+        ({"test": [f"{HERE}::absent"]}, OPEN, f"there is no {HERE}::absent"),
     ],
 )
 def test_a_state_follows_from_what_is_there(
     monkeypatch: pytest.MonkeyPatch, answer: dict[str, object], state: str, why: str
 ) -> None:
-    only(monkeypatch, **answer)
-    results = {"t": result("t"), "quick": result("quick", quick=True)}
-    (line,) = covered("pepper", results, ROOT)
+    sentence = {"section": "1", "begins": "We", "states": "x", **answer}
+    monkeypatch.setattr(coverage, "sentences_of", lambda text: [sentence])
+    monkeypatch.setattr(coverage, "in_short", lambda paper, results: [])
+    place = ("d", "x", "m")
+    monkeypatch.setattr(coverage, "printed", lambda paper, *of: {place: 0.5} if of else {})
+    (line,) = covered("pepper", MADE_UP, ROOT)
     assert line.state == state and line.why.startswith(why)
-
-
-def test_a_printed_figure_needs_one_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    only(monkeypatch, by=["t"], data=["d"], printed=["s"], once=True)
-    monkeypatch.setattr(coverage, "printed", lambda paper, *sections: {("d", "x", "m"): 0.5})
-    assert covered("pepper", {"t": result("t")}, ROOT)[0].state == ANSWERED
-    for change in ({"obtained": None}, {"paper": 0.6}, {"metric": "n"}):
-        (line,) = covered("pepper", {"t": result("t", rows=[{**ROW, **change}])}, ROOT)
-        assert line.state == OPEN and line.why == "no figure of ours for x, m of d"
 
 
 @pytest.mark.parametrize("text", EVERY_TEXT)
@@ -88,50 +68,49 @@ def test_no_sentence_is_lost_and_each_has_one_answer(text: str) -> None:
         (answer,) = sentence.keys() & set(ANSWERS)
         assert sentence.keys() <= KEYS and len(sentence[answer]) > 0, sentence
         assert ("data" in sentence) == (answer == "by"), sentence
-        assert set(sentence.get("by", ())) <= experiments().keys(), sentence
     for kind in ("table", "figure"):
         named = " ".join(re.findall(rf"{kind}s? ((?:[\dIV]+(?:, )?)+)", said))
         numbers = {ROMAN.get(word, word) for word in re.findall(r"\w+", named)}
         assert numbers == {str(n + 1) for n in range(about[f"{kind}s"])}, kind
 
 
-@pytest.mark.parametrize("paper", PAPERS)
+def every_sentence(paper: str) -> list[dict[str, Any]]:
+    return [sentence for text in TEXTS[paper] for sentence in stored("covered", text)["sentences"]]
+
+
+@pytest.mark.parametrize("paper", TEXTS)
 def test_every_answer_holds(paper: str) -> None:
     """What is not judged says so itself: no other answer may lack anything."""
-    reasons = {one.get("not_judged") for text in TEXTS[paper] for one in sentences_of(text)}
-    lacking = [line for line in covered(paper, RESULTS, ROOT) if line.state == OPEN]
-    assert [line for line in lacking if line.why not in reasons] == []
+    reasons = {sentence.get("not_judged") for sentence in every_sentence(paper)}
+    lines = covered(paper, RESULTS, ROOT)
+    assert [one for one in lines if one.state == OPEN and one.why not in reasons] == []
 
 
-@pytest.mark.parametrize("paper", PAPERS)
+@pytest.mark.parametrize("paper", TEXTS)
 def test_every_claim_and_every_stored_result_answers_a_sentence(paper: str) -> None:
-    claims = stored("claims", paper)["claims"]
-    texts = [without_mark(claim["says"]) for claim in claims]
-    assert len(set(texts)) == len(texts)
-    sentences = [sentence for text in TEXTS[paper] for sentence in sentences_of(text)]
+    claims, sentences = stored("claims", paper)["claims"], every_sentence(paper)
+    texts = {without_mark(claim["says"]) for claim in claims}
+    assert len(texts) == len(claims)
     openings = {opening for sentence in sentences for opening in sentence.get("claims", ())}
     assert [text for text in texts if not text.startswith((*openings, "our "))] == []
     assert [one for one in openings if not any(text.startswith(one) for text in texts)] == []
     named = {name for sentence in sentences for name in sentence.get("by", ())}
     named |= {claim.get(key) for claim in claims for key in ("by", "against", "trivial_by")}
-    mine = {name for name in RESULTS if name.startswith(f"{paper}-")}
-    assert mine - named <= BEYOND
-
-
-# Results that are about what no paper has.
-BEYOND = {"pepper-many"}
+    # `pepper-many` is about what no paper has.
+    assert {name for name in RESULTS if name.startswith(paper)} - named <= {"pepper-many"}
 
 
 @pytest.mark.skipif(not PRINTS.is_dir(), reason="the texts of the papers are not here")
 @pytest.mark.parametrize("text", EVERY_TEXT)
 def test_every_sentence_stands_in_its_text_in_this_order(text: str) -> None:
-    """Spaces, hyphens and signs do not count: letters and digits do."""
-    letters = only_letters((PRINTS / f"{text}.txt").read_text(encoding="utf-8"))
-    place = 0
-    for sentence in sentences_of(text):
-        place = letters.find(only_letters(sentence["begins"]), place)
-        assert place >= 0, sentence["begins"]
+    """Letters and digits count; spaces, hyphens and signs do not."""
+    rest = only_letters((PRINTS / f"{text}.txt").read_text(encoding="utf-8"))
+    for sentence in stored("covered", text)["sentences"]:
+        begins = only_letters(sentence["begins"])
+        _, there, after = rest.partition(begins)
+        assert there, sentence["begins"]
+        rest = begins + after
 
 
 def only_letters(text: str) -> str:
-    return "".join(letter for letter in text.lower() if letter.isalnum())
+    return "".join(filter(str.isalnum, text.lower()))

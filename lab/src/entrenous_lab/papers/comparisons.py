@@ -33,6 +33,7 @@ from entrenous.evaluation.distributions import t_above
 from entrenous.evaluation.significance import holm
 
 from .findings import SIGNIFICANT, as_test
+from .ratios import SHARE, SIZES, about, share_over
 from .render import number, p_text
 from .stored import StoredResult
 from .table import DIVERGED
@@ -46,7 +47,7 @@ NEAR_SHARE = 0.25
 HALF = 0.5
 
 PAIRED = ("above", "lower", "level")
-KINDS = (*PAIRED, "alike", "wider", "near", "most", "least", "same_sign")
+KINDS = (*PAIRED, *SIZES, "alike", "wider", "near", "most", "least", "same_sign")
 
 Claim = Mapping[str, Any]
 Test = Mapping[str, Any]  # of two systems, as `compared` gives it
@@ -116,12 +117,15 @@ def checks(
 
 def _asked(claim: Claim, result: StoredResult, trivial: StoredResult) -> Iterator[_Asked | Check]:
     known = dict.fromkeys(row["data"] for row in result.content["rows"])
-    about = [(data, metric) for data in claim.get("data", known) for metric in claim["metrics"]]
-    for data, metric in about:
+    cells = [(data, metric) for data in claim.get("data", known) for metric in claim["metrics"]]
+    for data, metric in cells:
         for kind in PAIRED:
             for a, b in claim.get(kind, ()):
                 yield from _paired(kind, claim, result, data, a, b, metric)
-    for data, metric in about:
+        for kind in SIZES:
+            for a, b, size in claim.get(kind, ()):
+                yield from _sized(kind, claim, result, data, a, b, metric, size)
+    for data, metric in cells:
         for four in claim.get("alike", ()):
             yield from _alike(claim, result, data, four, metric)
         for four in claim.get("wider", ()):
@@ -170,6 +174,26 @@ def _paired(
     else:
         high = 0.0
     yield _within(found, low, high, f"{text})", power=True)
+
+
+def _sized(
+    kind: str,
+    claim: Claim,
+    result: StoredResult,
+    data: str,
+    a: str,
+    b: str,
+    metric: str,
+    size: float,
+) -> Iterator[_Asked]:
+    """Compares the lead of `a` over `b` with a size."""
+    rows = [result.row(data, system, metric) for system in (a, b)]
+    test = compared(result, data, a, b, metric)
+    if test is None:
+        return
+    found = share_over(claim, rows) if kind == SHARE else _difference_of(test)
+    text = f"{data}, {metric}: `{a}` {kind.replace('_', ' ')} over `{b}` {number(found.mean, 4)}"
+    yield _within(found, *about(claim, size), f"{text} ({_ends(found)}), asked {number(size, 4)}")
 
 
 def _ends(found: Difference) -> str:

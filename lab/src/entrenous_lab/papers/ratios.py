@@ -10,54 +10,31 @@ About: three quarters of the size, or `within` of it. Three quarters is a choice
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from entrenous.evaluation.significance import interval
+from entrenous.evaluation.chance import Difference, difference
 
-from .comparisons import CONFIDENCE, NEAR_SHARE, Check, Claim, Standing, compared
-from .render import number
-from .stored import StoredResult
-
-SIZES = ("by_points", "by_share")
+POINTS, SHARE = SIZES = ("by_points", "by_share")
+SLACK = 0.25  # of a size
 
 
-def sizes(claim: Claim, result: StoredResult) -> Iterator[Check]:
-    """Yields every comparison of a claim that asks for a size."""
-    known = dict.fromkeys(row["data"] for row in result.content["rows"])
-    for data in claim.get("data", known):
-        for metric in claim["metrics"]:
-            for a, b, size in claim.get("by_points", ()):
-                test = compared(result, data, a, b, metric)
-                if test is not None and "low" in test:
-                    named = f"{data}, {metric}: `{a}` minus `{b}`"
-                    yield _sized(claim, named, (test["low"], test["high"]), size)
-            for a, b, size in claim.get("by_share", ()):
-                rows = [result.row(data, system, metric) for system in (a, b)]
-                if None not in rows:
-                    named = f"{data}, {metric}: `{a}` over `{b}` less 1"
-                    yield _sized(claim, named, _shares(claim, *rows), size)
-
-
-def _shares(claim: Claim, a: Any, b: Any) -> tuple[float, float]:
-    """The 95 % interval of a / b - 1 over seeds; that of the printed figures is one number."""
+def share_over(claim: Mapping[str, Any], rows: Sequence[Any]) -> Difference:
+    """The share by which the figure of the first of two rows exceeds that of the second."""
+    a, b = rows
     if "of_print" in claim:
-        printed = a["paper"] / b["paper"] - 1
-        return printed, printed
-    share = np.array(a["values"]) / b["values"] - 1
-    return interval(share, np.zeros(len(share)), CONFIDENCE)
+        return Difference(a["paper"] / b["paper"] - 1, 0.0, 1.0, 1, 1)
+    ratio = np.array(a["values"]) / b["values"]
+    return difference(ratio[:, None], np.ones((len(ratio), 1)))
 
 
-def _sized(claim: Claim, named: str, ends: tuple[float, float], size: float) -> Check:
-    """Holds an interval against a size."""
-    low, high = sorted(np.sign(size) * np.array(ends))
-    least = abs(size) - claim.get("within", NEAR_SHARE * abs(size))
-    standing = Standing.UNDECIDED
-    if low >= least:
-        standing = Standing.HOLDS
-    if high < least:
-        standing = Standing.REFUTED
-    text = f"{named} {number(ends[0], 4)} to {number(ends[1], 4)}, asked {number(size, 4)}"
-    return Check(standing, text)
+def about(claim: Mapping[str, Any], size: float) -> tuple[float, float]:
+    """The range of a figure that is about a size or more.
+
+    >>> about({}, 0.4), about({"within": 0.125}, -0.5)
+    ((0.30000000000000004, inf), (-inf, -0.375))
+    """
+    slack = claim.get("within", SLACK * abs(size))
+    return (size - slack, np.inf) if size > 0 else (-np.inf, size + slack)

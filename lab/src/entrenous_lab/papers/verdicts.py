@@ -37,11 +37,9 @@ from entrenous.core.errors import InputError
 
 from .comparisons import KINDS, Check, Claim, Standing, checks
 from .elsewhere import AUDIT, audited
-from .ratios import SIZES, sizes
 from .stored import StoredResult
 from .values import stored
 
-ALL_KINDS = (*KINDS, *SIZES)
 REPRODUCED = "reproduced"  # every comparison holds
 REFUTED = "refuted"  # no comparison holds, and one or more are refuted
 PARTLY = "partly"  # some comparisons hold and others are refuted
@@ -178,7 +176,7 @@ def _judged(claim: Claim, results: Mapping[str, StoredResult]) -> JudgedClaim:
     )
     command = claim.get("command", command)
     line = JudgedClaim(claim["where"], claim["says"], judged_on(claim), NOT_RUN, command, "")
-    if not any(kind in claim for kind in ALL_KINDS):
+    if not any(kind in claim for kind in KINDS):
         return line._replace(verdict=NOT_TESTED, text=claim.get("why", ""))
     if name not in results or claim.get("against", name) not in results:
         return line
@@ -186,7 +184,6 @@ def _judged(claim: Claim, results: Mapping[str, StoredResult]) -> JudgedClaim:
     if "against" in claim:
         result = with_rows_of(result, results[claim["against"]])
     made = list(checks(claim, result, results.get(claim.get("trivial_by", name))))
-    made += sizes(claim, result)
     if not made and result.only:
         return line
     verdict = _verdict([check.standing for check in made])
@@ -218,7 +215,7 @@ def with_rows_of(result: StoredResult, other: StoredResult) -> StoredResult:
 def judged_on(claim: Claim) -> str:
     """The systems whose quality a claim asserts, in backticks: the first of each comparison."""
     systems = list[str]()
-    for kind in ALL_KINDS:
+    for kind in KINDS:
         for comparison in claim.get(kind, ()):
             systems.append(comparison if isinstance(comparison, str) else comparison[0])
     return ", ".join(f"`{system}`" for system in dict.fromkeys(systems))
