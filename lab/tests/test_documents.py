@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from entrenous_lab.papers.comparisons import KINDS, Check, Standing, checks
 from entrenous_lab.papers.documents import filled, pages, unmarked
+from entrenous_lab.papers.elsewhere import audited
 from entrenous_lab.papers.findings import as_test
 from entrenous_lab.papers.runner import experiments
 from entrenous_lab.papers.stored import StoredResult, stored_in
@@ -149,6 +150,8 @@ def claim(**more: object) -> dict[str, object]:
         ({"most": [["x", 0.6]]}, "refuted", ""),
         ({"most": [["y", 0.6]]}, "not tested", ""),
         ({"same_sign": [["x", "x"]]}, "reproduced", "`x` 0.654, `x` 0.654"),
+        ({"by_points": [["x", "y", 0.05]]}, "reproduced", "asked 0.05"),
+        ({"by_share": [["x", "x", 0.1]]}, "refuted", "`x` by share over `x` 0 "),
         ({"alike": [["x", "x", "x", "x"]], "margin": 0.01}, "reproduced", "margin 0.010"),
         ({"why": "no rows"}, "not tested", "no rows"),
         ({"by": "u", "above": [["x", "y"]]}, "not run yet", ""),
@@ -214,7 +217,7 @@ def test_systems_that_differ_by_their_seeds_alone_decide_no_claim() -> None:
 def test_a_claim_names_an_experiment_and_rows_that_there_are(paper: str) -> None:
     results = stored_in(ROOT / "lab" / "results", experiments())
     for asked, found in zip(claims_of(paper), judged(paper, results), strict=True):
-        assert asked.get("by", "fpl-table2") in experiments() and (
+        assert asked["by"] in {*experiments(), *RESULTS} and (
             found.text or found.verdict == "not run yet"
         ), asked["says"]
 
@@ -285,7 +288,7 @@ def test_every_margin_has_its_reason_and_every_accuracy_its_trivial_predictor(pa
 
 # ---- every claim that is judged, on what is stored -----------------------------------------------
 
-RESULTS = stored_in(ROOT / "lab" / "results", experiments())
+RESULTS = {**stored_in(ROOT / "lab" / "results", experiments()), "audit": audited()}
 ENDS = re.compile(r"minus .*95 % over [a-z, ]+ (-?[\d.]+) to (-?[\d.]+)")
 MARGIN = re.compile(r"margin (-?[\d.]+)")
 SIGNS = {"above": 1, "lower": -1, "level": 1}

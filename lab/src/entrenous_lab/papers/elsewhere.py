@@ -18,6 +18,6 @@ def audited() -> StoredResult:
         attack = evidence.best(entry)
         if attack is None or (entry["view"], entry["profile"]) != ("individual", "paper"):
             continue
-        about = {"data": entry["data"], "system": entry["algorithm"], "paper": None}
+        about = {"data": entry["data"], "system": entry["algorithm"], "protocol": ""}
         rows.append({**about, "metric": "precision", "obtained": attack["precision"]})
     return StoredResult(AUDIT, {"rows": rows, "tests": [], "quick": False})
