@@ -55,7 +55,7 @@ export async function checkMasks(made) {
   const partyOf = await checkSum(made);
   for (const { parties, members, faults, quorum, degree, threshold } of made.graphs) {
     equal(floorsOf(parties, members), { faults, quorum });
-    equal(degreeOf(parties), { degree, threshold });
+    equal(degreeOf(parties, members), { degree, threshold });
   }
   const { names, view, members, around, apart, joined, ...floors } = made.ring;
   const graph = await graphOf(names, p.unhex(view), members);

@@ -6,7 +6,7 @@ import { deepStrictEqual as equal } from "node:assert";
 import { readFileSync } from "node:fs";
 
 import { clipped } from "./clip.mjs";
-import { fixed } from "./masked.mjs";
+import { fixed, packed } from "./masked.mjs";
 import { checkMasks, checkSum } from "./masks_vectors.mjs";
 import { MODELS, settingsOf } from "./models.mjs";
 import { seeded } from "./noise.mjs";
@@ -157,17 +157,28 @@ async function rounds() {
     ]);
     equal(p.hex(await p.modelDigest(Object.fromEntries(received))), made.model);
     const sums = {};
-    for (const { user, history, before, after, body, clipped: shorter } of made.devices) {
+    for (const device of made.devices) {
+      const { user, history, before, after, body, clipped: shorter } = device;
       const first = model.first(settings, user);
       if (name === "fpl") equal(p.hex(new Uint8Array(first.p.buffer)), before.p);
       const { private: now, update } = model.local(download, first, history, settings, user, 0);
       if (name === "fpl") equal(p.hex(new Uint8Array(now.p.buffer)), after.p);
       equal(p.hex(p.writeArrays(update)), body);
-      equal(p.hex(p.writeArrays(clipped(update, made.clip))), shorter);
+      const short = clipped(update, made.clip);
+      equal(p.hex(p.writeArrays(short)), shorter);
+      equal(masked(short, settings.items, device.noise), device.vector);
       add(sums, update);
     }
     equal(p.hex(p.writeArrays(summed(sums, name, settings))), made.sum);
   }
+}
+
+// What a device masks. noise: a place for each number of the vector; senders get none.
+function masked(update, items, noise) {
+  const rows = Object.keys(update).some((name) => name.startsWith("row."));
+  const steps = noise.toSpliced(rows ? noise.length - 2 - items : 0, items);
+  const draws = () => () => BigInt(steps.shift());
+  return Array.from(packed(update, items, true, draws, [], Infinity), Number);
 }
 
 // Adds a message up, by item where it has rows.

@@ -12,11 +12,13 @@ import json
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+import msgspec
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -29,12 +31,12 @@ from entrenous_network.frames.secure import frame_of
 from entrenous_network.links.admission import SCHEME
 from entrenous_network.secure_sum import client, messages, primitives, shamir
 from entrenous_network.secure_sum.client import SecureSumClient
-from entrenous_network.secure_sum.graph import degree, faults, graph, quorum
+from entrenous_network.secure_sum.graph import graph
 from entrenous_network.secure_sum.merkle import Leaf, MerkleTree
 from entrenous_network.secure_sum.server import SecureSumServer
 from entrenous_network.secure_sum.statements import commitment
 from entrenous_network.secure_sum.terms import Floors, SumTerms
-from entrenous_network.secure_sum.vector import SumRows
+from entrenous_network.secure_sum.vector import SumRows, pack
 from entrenous_network.wire import tensors
 
 from entrenous.core import keys
@@ -47,6 +49,7 @@ from entrenous.federation.shard import Shard
 from entrenous.kernels.sampling import below_low, cohort, shuffle, shuffle_places
 from entrenous.privacy.clip import clip
 from entrenous.privacy.discrete_gaussian import SEEDED, gaussian_table, integers
+from entrenous.privacy.protection import Protection
 from entrenous.runs.plan import algorithm_of
 
 FOLDER = Path(__file__).parent
@@ -58,6 +61,7 @@ ITEMS = 11
 HISTORIES = ((0, 3, 4, 9), (1, 3), (2, 3, 5, 6, 7, 8, 10))
 # Below the length of any message of these devices.
 CLIP = 0.01
+NOISE = 0.5
 # More factors than one vector of lanes holds, and no multiple of the terms that are added at once.
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "fcf": {"factors": 6, "alpha": 2.0, "reg": 0.5},
@@ -108,7 +112,12 @@ def vectors() -> dict[str, str]:
         "masks": of_masks(),
         "round": {name: of_round(name, settings) for name, settings in SETTINGS.items()},
     }
-    return {f"{name}.json": json.dumps(part, indent=1) + "\n" for name, part in made.items()}
+    return {f"{name}.json": text_of(part) for name, part in made.items()}
+
+
+def text_of(part: dict[str, Any]) -> str:
+    """Returns vectors as JSON, bytes in hexadecimal."""
+    return json.dumps(part, indent=1, default=bytes.hex) + "\n"
 
 
 # ---- keys ----------------------------------------------------------------------------------------
@@ -135,30 +144,30 @@ def of_keys() -> dict[str, Any]:
     ticket = tickets.Ticket.sign(key, bytes.fromhex(RUN), number, peer, until)
     return {
         "ed25519": {
-            "private": secret("server").hex(),
-            "public": _public(key).hex(),
-            "message": message.hex(),
-            "signature": key.sign(message).hex(),
+            "private": secret("server"),
+            "public": _public(key),
+            "message": message,
+            "signature": key.sign(message),
         },
         "x25519": {
-            "private": one.hex(),
-            "other_private": other.hex(),
-            "other_public": public.hex(),
-            "secret": common.hex(),
+            "private": one,
+            "other_private": other,
+            "other_public": public,
+            "secret": common,
         },
         "derive": {
-            "secret": common.hex(),
-            "purpose": ["pair", secret("view").hex(), 0, 300],
-            "info": messages.encode(("pair", secret("view"), 0, 300)).hex(),
-            "key": primitives.derive(common, "pair", secret("view"), 0, 300).hex(),
+            "secret": common,
+            "purpose": ["pair", secret("view"), 0, 300],
+            "info": messages.encode(("pair", secret("view"), 0, 300)),
+            "key": primitives.derive(common, "pair", secret("view"), 0, 300),
         },
         "terms": {"text": terms.text(), "run": terms.run},
         "ticket": {
             "run": RUN,
             "number": number,
             "until": until,
-            "key": peer.hex(),
-            "signature": ticket.signature.hex(),
+            "key": peer,
+            "signature": ticket.signature,
         },
     }
 
@@ -241,24 +250,11 @@ def of_frames() -> dict[str, Any]:
         opened = frames.opened(frame)
         made.append(
             {
-                "private": secret(node).hex(),
-                "fields": {
-                    "kind": kind,
-                    "run": RUN,
-                    "node": node.encode().hex(),
-                    "round": opened.head.round,
-                    "attempt": opened.head.attempt,
-                    "nonce": opened.head.nonce.hex(),
-                    "model": opened.head.model.hex(),
-                    "items": opened.head.items,
-                    "order": opened.head.order,
-                    "about": opened.head.about,
-                    "size": opened.head.size,
-                    "digest": opened.head.digest.hex(),
-                },
-                "head": opened.said.hex(),
-                "signature": opened.signature.hex(),
-                "frame": frame.hex(),
+                "private": secret(node),
+                "fields": msgspec.to_builtins(opened.head, builtin_types=(bytes,)),
+                "head": opened.said,
+                "signature": opened.signature,
+                "frame": frame,
             }
         )
     return {
@@ -266,7 +262,7 @@ def of_frames() -> dict[str, Any]:
         "arrays": {
             "values": {name: array.tolist() for name, array in arrays.items()},
             "types": {name: [array.dtype.str, *array.shape] for name, array in arrays.items()},
-            "body": body.hex(),
+            "body": body,
             "model_sha256": model_sha256(arrays),
         },
         "here": here(),
@@ -280,11 +276,11 @@ def here() -> dict[str, Any]:
             identity("shop-1"), "here", run=RUN, node="shop-1", about={"time": 1_800_000_000}
         )
     return {
-        "private": secret("shop-1").hex(),
+        "private": secret("shop-1"),
         "run": RUN,
         "node": "shop-1",
         "time": 1_800_000_000,
-        "nonce": frames.opened(frame).head.nonce.hex(),
+        "nonce": frames.opened(frame).head.nonce,
         "header": SCHEME + urlsafe_b64encode(frame).decode(),
     }
 
@@ -325,6 +321,10 @@ def of_round(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         body = contribution.of_update(update)
         shorter = clip(CLIP)(update, np.empty(0, np.uint64))
         total = add_update(total, update)
+        # What a device masks, without noise and with it.
+        vector, noised = (
+            _vector_of(algorithm, data, download, user, noise) for noise in (0, NOISE)
+        )
         devices.append(
             {
                 "user": user,
@@ -332,24 +332,38 @@ def of_round(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
                 "key": str(keys.fold_name(local, user)),
                 "before": before,
                 "after": _of_user(private, user),
-                "body": body.hex(),
-                "clipped": contribution.of_update(shorter).hex(),
+                "body": body,
+                "clipped": contribution.of_update(shorter),
+                "noise": (noised - vector).tolist(),
+                "vector": noised.tolist(),
             }
         )
     return {
         "settings": {**settings, "seed": SEED, "users": USERS, "items": ITEMS},
-        "download": b"".join(write_download(download, {})).hex(),
-        "model": announced(contract, download).hex(),
+        "download": b"".join(write_download(download, {})),
+        "model": announced(contract, download),
         "clip": CLIP,
         "devices": devices,
-        "sum": contribution.of_total(total).hex(),
+        "sum": contribution.of_total(total),
     }
 
 
-def _of_user(private: Any, user: int) -> dict[str, str]:
+def _vector_of(
+    algorithm: Any, data: Interactions, download: Any, user: int, spread: float
+) -> Int64Array:
+    """Returns what a device masks under a clip. spread: of its noise."""
+    limits = Protection(clip=CLIP, noise=spread, rows="all", secure_sum=True)
+    shard = Shard(algorithm, data.catalogue, data, np.arange(USERS), protection=limits)
+    private = shard.init_devices(keys.key(SEED, "devices"))
+    local = np.uint64(keys.local_key(keys.key(SEED, "rounds"), 0))
+    total, _ = shard.work(download, private, np.array([user]), local, delivered=True)
+    return pack(total)
+
+
+def _of_user(private: Any, user: int) -> dict[str, bytes]:
     """Returns the private arrays of one user, as bytes."""
     arrays = arrays_of(private)
-    return {name: array[user].tobytes().hex() for name, array in arrays.items()}
+    return {name: array[user].tobytes() for name, array in arrays.items()}
 
 
 # ---- a secure sum --------------------------------------------------------------------------------
@@ -380,10 +394,7 @@ def of_masks() -> dict[str, Any]:
             {
                 "parties": n,
                 "members": members,
-                "faults": faults(n, members=members),
-                "quorum": quorum(n, members=members),
-                "degree": degree(n)[0],
-                "threshold": degree(n)[1],
+                **_graph_of(n, members),
             }
             for n, members in ((4, 4), (10, 11), (100, 100), (129, 300), (300, 300), (1000, 1000))
         ],
@@ -414,11 +425,11 @@ def of_sum(names: Sequence[str], gone: str) -> dict[str, Any]:
     vectors = {name: _vector(place) for place, name in enumerate(names)}
     left = [name for name in names if name != gone]
     server = SecureSumServer(terms, members)
-    said: dict[str, dict[str, str]] = {name: {} for name in names}
-    brought: dict[str, dict[str, str]] = {name: {} for name in names}
+    said: dict[str, dict[str, bytes]] = {name: {} for name in names}
+    brought: dict[str, dict[str, bytes]] = {name: {} for name in names}
 
     def tell(message: messages.Signed) -> None:
-        said[message.sender][messages.STAGES[message.stage]] = frame_of(message).hex()
+        said[message.sender][messages.STAGES[message.stage]] = frame_of(message)
         server.add(message)
 
     for party in parties.values():
@@ -429,12 +440,12 @@ def of_sum(names: Sequence[str], gone: str) -> dict[str, Any]:
             tell(party.share(roster))
     for name in left:
         inbox = server.inbox(name)
-        brought[name]["inbox"] = inbox.hex()
+        brought[name]["inbox"] = inbox
         masked = parties[name].mask(inbox, vectors[name], SumRows(0, 0))
         tell(masked)
     for name in left:
         survivors = server.survivors(name)
-        brought[name]["survivors"] = survivors.hex()
+        brought[name]["survivors"] = survivors
         tell(parties[name].consent(survivors))
     consents = server.consents()
     for name in left:
@@ -443,29 +454,19 @@ def of_sum(names: Sequence[str], gone: str) -> dict[str, Any]:
     # The sum is the one of the vectors that were sent: otherwise the vectors prove nothing.
     assert np.array_equal(total, np.sum([vectors[name] for name in left], axis=0))
     return {
-        "terms": {
-            "run": RUN,
-            "round": terms.round,
-            "attempt": terms.attempt,
-            "model": terms.model.hex(),
-            "length": LENGTH,
-            "bits": terms.bits,
-            "people": terms.people,
-            "noise": terms.noise,
-            "items": terms.items,
-        },
-        "digest": terms.digest(log).hex(),
-        "log": {"size": log.size, "root": log.root.hex()},
-        "roster": roster.hex(),
-        "consents": consents.hex(),
+        "terms": asdict(terms),
+        "digest": terms.digest(log),
+        "log": {"size": log.size, "root": log.root},
+        "roster": roster,
+        "consents": consents,
         "gone": gone,
         "parties": [
             {
                 "name": name,
-                "identity": secret(name).hex(),
+                "identity": secret(name),
                 "public": members.nodes[name].key,
                 "drawn": sources[name].drawn,
-                "commitment": commitment(bytes.fromhex(sources[name].drawn[2])).hex(),
+                "commitment": commitment(bytes.fromhex(sources[name].drawn[2])),
                 "vector": [str(number) for number in vectors[name].tolist()],
                 "brought": brought[name],
                 "said": said[name],
@@ -485,23 +486,30 @@ def _tree() -> dict[str, Any]:
     roots = []
     for leaf in leaves:
         tree.append(messages.encode(leaf))
-        roots.append(tree.head.root.hex())
+        roots.append(tree.head.root)
     sizes = range(1, 1 + len(leaves))
     return {
-        "leaves": [messages.encode(leaf).hex() for leaf in leaves],
+        "leaves": [messages.encode(leaf) for leaf in leaves],
         "roots": roots,
-        "inclusion": [_hexadecimal(tree.inclusion(index)) for index in range(len(leaves))],
-        "consistency": [_hexadecimal(tree.consistency(size)) for size in sizes],
+        "inclusion": [tree.inclusion(index) for index in range(len(leaves))],
+        "consistency": [tree.consistency(size) for size in sizes],
     }
-
-
-def _hexadecimal(proof: Sequence[bytes]) -> list[str]:
-    return [digest.hex() for digest in proof]
 
 
 def _vector(place: int) -> Int64Array:
     """Returns the vector of a party, with numbers beyond 2^53 in it."""
     return np.array([place, -place, 1 << 54, -(1 << 60) + place, 65_536], np.int64)
+
+
+def _graph_of(parties: int, members: int) -> dict[str, int]:
+    """Returns the numbers of a graph, from the function that clients use."""
+    made = graph([f"node-{place:04d}" for place in range(parties)], secret("view"), members)
+    return {
+        "faults": made.faults,
+        "quorum": made.quorum,
+        "degree": len(made.neighbours(0)),
+        "threshold": made.threshold,
+    }
 
 
 def _ring() -> dict[str, Any]:
@@ -518,7 +526,7 @@ def _ring() -> dict[str, Any]:
     return {
         "names": names,
         "members": 200,
-        "view": view.hex(),
+        "view": view,
         "threshold": made.threshold,
         "quorum": made.quorum,
         "around": [made.around(place) for place in (0, 77, 129)],
@@ -531,4 +539,4 @@ def _mask() -> dict[str, Any]:
     """Returns the first words of a mask."""
     words = np.zeros(4, np.uint64)
     primitives.add_masks(words, [secret("mask")])
-    return {"key": secret("mask").hex(), "words": [str(word) for word in words.tolist()]}
+    return {"key": secret("mask"), "words": [str(word) for word in words.tolist()]}

@@ -42,7 +42,7 @@ from javascript import (
 from paths import NETWORK, ROOT
 
 from entrenous.privacy.protection import UNCUT, Protection, narrow_bound
-from tests.vectors import FOLDER, of_sum, vectors
+from tests.vectors import FOLDER, of_sum, text_of, vectors
 
 PAGE = ROOT / "docs" / "protocol.md"
 LINKS = NETWORK / "links"
@@ -115,7 +115,7 @@ def test_javascript_reproduces_a_sum_of_parties_round_a_ring(tmp_path: Path) -> 
         # A few of them: each checks the signatures of all.
         if place not in (0, 64, 70, 71, 129):
             party["said"] = {}
-    (tmp_path / "sum.json").write_text(json.dumps(made))
+    (tmp_path / "sum.json").write_text(text_of(made))
     ended = done(DEVICE.with_name("vectors.mjs"), tmp_path / "sum.json")
     assert ended.returncode == 0, ended.stderr
 
@@ -188,7 +188,7 @@ def test_a_device_in_javascript_that_is_killed_goes_on_and_the_model_is_the_same
 def test_the_contract_in_javascript_says_what_ours_says(tmp_path: Path) -> None:
     """Random lists of people, crowds of a shop, and how far numbers may be from 0."""
     made = {"refusals": contract_cases(), "bounds": bound_cases(), "crowds": crowd_cases()}
-    (tmp_path / "cases.json").write_text(json.dumps(made))
+    (tmp_path / "cases.json").write_text(text_of(made))
     said = {case["said"] for case in made["refusals"]}
     assert said == {None, "many", "again", "spent", "close"}
     ended = done(DEVICE.with_name("lots_cases.mjs"), tmp_path / "cases.json")
