@@ -28,6 +28,7 @@ from entrenous_network.server.server import (
 )
 from entrenous_network.server.server_folder import ServerFolder
 from federation_links import FaultyLink, answers_of, logged, quick_pauses, until
+import growing_federation as growing_module
 from growing_federation import FIRST, USERS, Growing, _name
 from running_by_lot import DATA as ROWS
 from running_by_lot import OWNER, PEOPLE, PLAN, Running
@@ -128,6 +129,28 @@ def test_who_was_away_learns_of_others_and_keeps_the_model(tmp_path: Path) -> No
     assert not has_model(growing.nodes[away])
     assert paused(growing, Counting(growing.nodes), lambda: has_model(growing.nodes[away]))
     assert growing.knows(away) == USERS
+
+
+def test_words_that_became_too_few_by_newcomers_are_asked_for_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the first sum a quorum is fewer than the people of a sum, and it grows with the
+    log."""
+    plan = replace(growing_module.PLAN, settings={"factors": 4, "cohort": 13})
+    monkeypatch.setattr(
+        growing_module, "PLAN", replace(plan, protect={**plan.protect, "people": 13})
+    )
+    monkeypatch.setattr(growing_module, "FIRST", 12)
+    growing = Growing(tmp_path, rounds=20)
+    growing.served(stop_at=2)
+    assert has_model(growing.nodes["device-00"])
+    growing.come(range(12, USERS))
+    link = Counting(growing.nodes)
+    looks = iter(range(100))
+    assert paused(growing, link, lambda: next(looks) > 20)
+    assert not link.told("agreed")
+    growing.served(stop_at=4)
+    assert all(map(has_model, growing.nodes.values()))
 
 
 def test_a_server_that_starts_again_gives_nobody_the_same_twice(tmp_path: Path) -> None:

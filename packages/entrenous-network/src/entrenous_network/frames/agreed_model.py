@@ -71,12 +71,12 @@ def written(words: Mapping[str, Word], members: Members, terms: FederationTerms)
     return msgspec.msgpack.encode([ProvenWord(words[name], members.entry(name)) for name in some])
 
 
-def proven_anew(words: bytes, members: Members) -> bytes:
-    """Returns words with proofs by the log of now, of which there may be more members since."""
+def proven_anew(words: bytes, members: Members, terms: FederationTerms) -> bytes:
+    """Returns words with proofs by the log of now, of which there may be more members since; b"" if
+    they are too few by it.
+    """
     proven = msgspec.msgpack.decode(words, type=Words) if words else []
-    words_of = {one.entry.leaf.name: one.word for one in proven}
-    anew = [ProvenWord(word, members.entry(name)) for name, word in words_of.items()]
-    return msgspec.msgpack.encode(anew) if anew else b""
+    return written({one.entry.leaf.name: one.word for one in proven}, members, terms)
 
 
 def enough(members: LogHead, terms: FederationTerms) -> int:

@@ -200,7 +200,11 @@ class FederationServer:
         gone_back = given.round > self.round or given.counted > self.count.counted
         if gone_back:
             return None
-        return given._replace(words=agreed_model.proven_anew(given.words, self.members))
+        words = agreed_model.proven_anew(given.words, self.members, self.terms)
+        # So many have joined that the words of more nodes are needed: it is given anew.
+        if given.words and not words:
+            return None
+        return given._replace(words=words)
 
     @property
     def collecting(self) -> Collecting:
