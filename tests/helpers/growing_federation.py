@@ -53,15 +53,17 @@ class Growing:
         self,
         folder: Path,
         rounds: int = 6,
+        first: int = FIRST,
+        people: int = 6,
     ) -> None:
         self.folder = folder
-        plan = replace(PLAN, rounds=rounds)
-        requests = [self._request(user) for user in range(FIRST)]
+        plan = replace(PLAN, rounds=rounds, protect={**PLAN.protect, "people": people})
+        requests = [self._request(user) for user in range(first)]
         self.made: FoundedFederation = found_federation(
             folder / "f", Items.of(DATA), requests, plan
         )
         self.nodes: dict[str, FederatedNode] = {}
-        for user in range(FIRST):
+        for user in range(first):
             self._join(user, self.made.nodes[_name(user)])
 
     def _request(self, user: int) -> tuple[Any, int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from base64 import urlsafe_b64encode
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
@@ -75,13 +76,13 @@ class Named:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self.drawn: list[str] = []
+        self.drawn: list[bytes] = []
 
     def token_bytes(self, size: int) -> bytes:
         """Returns the next bytes, at most 32."""
         text = f"{self._name} {len(self.drawn)}".encode()
         drawn = hashlib.sha256(text).digest()[:size]
-        self.drawn.append(drawn.hex())
+        self.drawn.append(drawn)
         return drawn
 
     def randbelow(self, most: int) -> int:
@@ -308,33 +309,38 @@ def of_round(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     made: Any = algorithm_of(name, settings)
     algorithm = made.configured(data.catalogue)
     contract = bound(algorithm, data.catalogue)
-    server = algorithm.init_server(data.catalogue, keys.key(SEED, "server"))
-    download = algorithm.download(server)
-    everybody = Shard(algorithm, data.catalogue, data, np.arange(USERS))
-    private = everybody.init_devices(keys.key(SEED, "devices"))
+    download = algorithm.download(algorithm.init_server(data.catalogue, keys.key(SEED, "server")))
+    users = np.arange(USERS)
+    everybody = Shard(algorithm, data.catalogue, data, users)
+    first = keys.key(SEED, "devices")
+    private = everybody.init_devices(first)
     local = np.uint64(keys.local_key(keys.key(SEED, "rounds"), 0))
     total = contract.empty_total()
+
+    def vector_of(user: int, noise: float) -> Int64Array:
+        """Returns what a device masks."""
+        limits = Protection(clip=CLIP, noise=noise, rows="all", secure_sum=True)
+        shard = Shard(algorithm, data.catalogue, data, users, protection=limits)
+        own = shard.init_devices(first)
+        sent, _ = shard.work(download, own, np.array([user]), local, delivered=True)
+        return pack(sent)
+
     devices = []
     for user, own in enumerate(HISTORIES):
         before = _of_user(private, user)
         update: Update = everybody.update(download, private, np.array([user]), local)
-        body = contribution.of_update(update)
-        shorter = clip(CLIP)(update, np.empty(0, np.uint64))
         total = add_update(total, update)
-        # What a device masks, without noise and with it.
-        vector, noised = (
-            _vector_of(algorithm, data, download, user, noise) for noise in (0, NOISE)
-        )
+        noised = vector_of(user, NOISE)
         devices.append(
             {
                 "user": user,
-                "history": list(own),
+                "history": own,
                 "key": str(keys.fold_name(local, user)),
                 "before": before,
                 "after": _of_user(private, user),
-                "body": body,
-                "clipped": contribution.of_update(shorter),
-                "noise": (noised - vector).tolist(),
+                "body": contribution.of_update(update),
+                "clipped": contribution.of_update(clip(CLIP)(update, np.empty(0, np.uint64))),
+                "noise": (noised - vector_of(user, 0)).tolist(),
                 "vector": noised.tolist(),
             }
         )
@@ -348,18 +354,6 @@ def of_round(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _vector_of(
-    algorithm: Any, data: Interactions, download: Any, user: int, spread: float
-) -> Int64Array:
-    """Returns what a device masks under a clip. spread: of its noise."""
-    limits = Protection(clip=CLIP, noise=spread, rows="all", secure_sum=True)
-    shard = Shard(algorithm, data.catalogue, data, np.arange(USERS), protection=limits)
-    private = shard.init_devices(keys.key(SEED, "devices"))
-    local = np.uint64(keys.local_key(keys.key(SEED, "rounds"), 0))
-    total, _ = shard.work(download, private, np.array([user]), local, delivered=True)
-    return pack(total)
-
-
 def _of_user(private: Any, user: int) -> dict[str, bytes]:
     """Returns the private arrays of one user, as bytes."""
     arrays = arrays_of(private)
@@ -371,6 +365,7 @@ def _of_user(private: Any, user: int) -> dict[str, bytes]:
 NAMES = ("ada", "bo", "cy", "di")
 GONE = "bo"  # vanishes after it has shared its secrets
 LENGTH = 5
+FLOORS = Floors(people=3, noise=True)
 
 
 @contextmanager
@@ -391,11 +386,7 @@ def of_masks() -> dict[str, Any]:
     return {
         **of_sum(NAMES, GONE),
         "graphs": [
-            {
-                "parties": n,
-                "members": members,
-                **_graph_of(n, members),
-            }
+            _graph_of(n, members)
             for n, members in ((4, 4), (10, 11), (100, 100), (129, 300), (300, 300), (1000, 1000))
         ],
         "ring": _ring(),
@@ -416,17 +407,16 @@ def of_sum(names: Sequence[str], gone: str) -> dict[str, Any]:
     come = [Member(name, key, n, n, shops.get(name, "")) for n, (name, key) in keys]
     members = Members(len(come), come)
     log = members.head
-    floors = Floors(people=3, noise=True)
     sources = {name: Named(f"secrets of {name}") for name in names}
     parties = {}
     for name in names:
         with drawing(sources[name]):
-            parties[name] = SecureSumClient(terms, log, name, secret(name), floors)
+            parties[name] = SecureSumClient(terms, log, name, secret(name), FLOORS)
     vectors = {name: _vector(place) for place, name in enumerate(names)}
     left = [name for name in names if name != gone]
     server = SecureSumServer(terms, members)
-    said: dict[str, dict[str, bytes]] = {name: {} for name in names}
-    brought: dict[str, dict[str, bytes]] = {name: {} for name in names}
+    said: dict[str, dict[str, bytes]] = defaultdict(dict)
+    brought: dict[str, dict[str, bytes]] = defaultdict(dict)
 
     def tell(message: messages.Signed) -> None:
         said[message.sender][messages.STAGES[message.stage]] = frame_of(message)
@@ -441,8 +431,7 @@ def of_sum(names: Sequence[str], gone: str) -> dict[str, Any]:
     for name in left:
         inbox = server.inbox(name)
         brought[name]["inbox"] = inbox
-        masked = parties[name].mask(inbox, vectors[name], SumRows(0, 0))
-        tell(masked)
+        tell(parties[name].mask(inbox, vectors[name], SumRows(0, 0)))
     for name in left:
         survivors = server.survivors(name)
         brought[name]["survivors"] = survivors
@@ -456,7 +445,7 @@ def of_sum(names: Sequence[str], gone: str) -> dict[str, Any]:
     return {
         "terms": asdict(terms),
         "digest": terms.digest(log),
-        "log": {"size": log.size, "root": log.root},
+        "log": log._asdict(),
         "roster": roster,
         "consents": consents,
         "gone": gone,
@@ -466,14 +455,14 @@ def of_sum(names: Sequence[str], gone: str) -> dict[str, Any]:
                 "identity": secret(name),
                 "public": members.nodes[name].key,
                 "drawn": sources[name].drawn,
-                "commitment": commitment(bytes.fromhex(sources[name].drawn[2])),
-                "vector": [str(number) for number in vectors[name].tolist()],
+                "commitment": commitment(sources[name].drawn[2]),
+                "vector": vectors[name].astype(str).tolist(),
                 "brought": brought[name],
                 "said": said[name],
             }
             for name in names
         ],
-        "sum": [str(number) for number in total.tolist()],
+        "sum": total.astype(str).tolist(),
     }
 
 
@@ -482,17 +471,17 @@ def _tree() -> dict[str, Any]:
     it begins as it was with fewer.
     """
     tree = MerkleTree()
-    leaves = [Leaf(f"node-{n}", secret(f"key {n}"), n, 2 * n, b"") for n in range(7)]
+    keys = [secret(f"key {n}") for n in range(7)]
+    leaves = [messages.encode(Leaf(f"node-{n}", k, n, 2 * n, b"")) for n, k in enumerate(keys)]
     roots = []
     for leaf in leaves:
-        tree.append(messages.encode(leaf))
+        tree.append(leaf)
         roots.append(tree.head.root)
-    sizes = range(1, 1 + len(leaves))
     return {
-        "leaves": [messages.encode(leaf) for leaf in leaves],
+        "leaves": leaves,
         "roots": roots,
-        "inclusion": [tree.inclusion(index) for index in range(len(leaves))],
-        "consistency": [tree.consistency(size) for size in sizes],
+        "inclusion": [tree.inclusion(index) for index in range(7)],
+        "consistency": [tree.consistency(size) for size in range(1, 8)],
     }
 
 
@@ -505,6 +494,8 @@ def _graph_of(parties: int, members: int) -> dict[str, int]:
     """Returns the numbers of a graph, from the function that clients use."""
     made = graph([f"node-{place:04d}" for place in range(parties)], secret("view"), members)
     return {
+        "parties": parties,
+        "members": members,
         "faults": made.faults,
         "quorum": made.quorum,
         "degree": len(made.neighbours(0)),
@@ -539,4 +530,4 @@ def _mask() -> dict[str, Any]:
     """Returns the first words of a mask."""
     words = np.zeros(4, np.uint64)
     primitives.add_masks(words, [secret("mask")])
-    return {"key": secret("mask"), "words": [str(word) for word in words.tolist()]}
+    return {"key": secret("mask"), "words": words.astype(str).tolist()}

@@ -28,7 +28,6 @@ from entrenous_network.server.server import (
 )
 from entrenous_network.server.server_folder import ServerFolder
 from federation_links import FaultyLink, answers_of, logged, quick_pauses, until
-import growing_federation as growing_module
 from growing_federation import FIRST, USERS, Growing, _name
 from running_by_lot import DATA as ROWS
 from running_by_lot import OWNER, PEOPLE, PLAN, Running
@@ -131,17 +130,9 @@ def test_who_was_away_learns_of_others_and_keeps_the_model(tmp_path: Path) -> No
     assert growing.knows(away) == USERS
 
 
-def test_words_that_became_too_few_by_newcomers_are_asked_for_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before the first sum a quorum is fewer than the people of a sum, and it grows with the
-    log."""
-    plan = replace(growing_module.PLAN, settings={"factors": 4, "cohort": 13})
-    monkeypatch.setattr(
-        growing_module, "PLAN", replace(plan, protect={**plan.protect, "people": 13})
-    )
-    monkeypatch.setattr(growing_module, "FIRST", 12)
-    growing = Growing(tmp_path, rounds=20)
+def test_words_that_became_too_few_by_newcomers_are_asked_for_anew(tmp_path: Path) -> None:
+    """Before the first sum a quorum is fewer than the people of a sum, and grows with the log."""
+    growing = Growing(tmp_path, rounds=20, first=12, people=12)
     growing.served(stop_at=2)
     assert has_model(growing.nodes["device-00"])
     growing.come(range(12, USERS))
