@@ -480,8 +480,8 @@ def _tree() -> dict[str, Any]:
     return {
         "leaves": leaves,
         "roots": roots,
-        "inclusion": [tree.inclusion(index) for index in range(7)],
-        "consistency": [tree.consistency(size) for size in range(1, 8)],
+        "inclusion": list(map(tree.inclusion, range(7))),
+        "consistency": list(map(tree.consistency, range(1, 8))),
     }
 
 
@@ -512,7 +512,7 @@ def _ring() -> dict[str, Any]:
     made = graph(names, view, 200)
     once = made.ring[: made.reach]
     twice = [*once, *made.ring[60 : 60 + made.reach]]
-    everybody = set(range(len(made.ring)))
+    everybody = set(made.ring)
     assert made.joined(everybody - set(once)) and not made.joined(everybody - set(twice))
     return {
         "names": names,
@@ -521,7 +521,7 @@ def _ring() -> dict[str, Any]:
         "threshold": made.threshold,
         "quorum": made.quorum,
         "around": [made.around(place) for place in (0, 77, 129)],
-        "joined": list(once),
+        "joined": once,
         "apart": twice,
     }
 
