@@ -79,9 +79,10 @@ def test_it_is_said_in_a_line_with_what_was_changed_of_it() -> None:
         "this is not the set that was tested: factors 20, epochs replaced by 5 rounds; tested:"
         " factors 8, epochs 23",
     ]
-    (first, few) = brought(plan("fcf-huawei"), 900)
-    alone = in_words(usual_limits("fcf-huawei", 900))
-    assert first == f"private brings: {alone}: no settings of fcf-huawei were tested with it"
+    (first, little, few) = brought(plan("fedcold"), 900)
+    alone = in_words(usual_limits("fedcold", 900))
+    assert first == f"private brings: {alone}: no settings of fedcold were tested with it"
+    assert "one answer may tell 5,009 bits" in little
     assert OF_A_HUNDRED in few
 
 

@@ -38,6 +38,7 @@ from ..federation.network import Network
 from ..kernels.sampling import cohort as drawn
 from ..privacy.choice import read_choice
 from ..privacy.lengths import LIMITS, usual_limits
+from ..privacy.noise import most_bits
 from ..privacy.protection import (
     DP,
     OF_A_HUNDRED,
@@ -61,6 +62,8 @@ CROSS_VALIDATION = "kfold-5"
 # Settings of the length of training, which an asked number of rounds takes the place of.
 LENGTHS: Final = frozenset({"rounds", "epochs"})
 NARROW: Final = 8  # factors: a wider model of FEW_PEOPLE tells of them
+# Bits of one answer from which on noise bounds no more than masks alone.
+LITTLE_HIDDEN = 100
 # Data on which a list of popular items is as good as what `private` trains.
 AS_GOOD: Final[Mapping[str, str]] = {
     "gowalla-nyc": "a list of popular items is as good, and tells of nobody: HR@10 0.516, which fcf"
@@ -381,6 +384,12 @@ def brought(plan: Asked, users: int) -> list[str]:
     if kept and tested.keys() <= set(LIMITS):
         name = short(plan.algorithm)
         lines = [f"{PRIVATE} brings: {in_words(kept)}: no settings of {name} were tested with it"]
+    bits = most_bits(values["multiple"] ** -2) if values["multiple"] else None
+    if bits is not None and bits > LITTLE_HIDDEN:
+        lines.append(
+            f"this noise hides almost nothing: one answer may tell {bits:,.0f} bits of a person,"
+            " whatever model comes; fcf, fcf-newton, fpl and fedncf bear more"
+        )
     if changed:
         was = in_words({name: tested[name] for name in changed})
         lines.append(f"this is not the set that was tested: {in_words(changed)}; tested: {was}")
