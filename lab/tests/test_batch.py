@@ -113,10 +113,10 @@ def test_a_result_of_another_program_is_seen(two, tmp_path, part):
     path = tmp_path / "out" / "good.json"
     content = json.loads(path.read_text())
     assert stock(["good"], tmp_path / "out")[0].state == "fresh"
-    content["origin"]["program"][part] = "0" * 64
+    content["origin"]["confirmed"] |= {part: "0" * 64, "date": "2026-01-02"}
     path.write_text(json.dumps(content))
     (one,) = stock(["good"], tmp_path / "out")
-    assert one.state == f"stale: {part}" and one.wanted() == f"stale: {part}"
+    assert one.state == one.wanted() == f"not confirmed since 2026-01-02: {part}"
     (line,) = run(tmp_path, "good")
     assert "0 trained" in line.said and stock(["good"], tmp_path / "out")[0].state == "fresh"
 

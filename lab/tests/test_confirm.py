@@ -8,8 +8,9 @@ import subprocess
 import pytest
 from entrenous_lab.papers import batch, provenance
 from entrenous_lab.papers.batch import Asked, run_papers, stock
-from entrenous_lab.papers.confirm import confirm
-from entrenous_lab.papers.documents import caption
+from entrenous_lab.papers.cell import CurvePoint, Outcome
+from entrenous_lab.papers.confirm import CHEAP, DAILY, confirm, of_day, outcome_sha256, seconds_of
+from entrenous_lab.papers.runner import experiments
 from entrenous_lab.papers.stored import stored_in
 from paths import ROOT
 
@@ -30,9 +31,8 @@ def results(tmp_path, monkeypatch):
     (line,) = run_papers(
         ["good"], Asked(), out=tmp_path / "out", cells=tmp_path / "cells", threads=1
     )
-    assert line.said.endswith(
-        "; fresh, 5 trainings recorded"
-    )  # of a curve, and of two seeds of each system
+    # Of a curve, and of two seeds of each system.
+    assert line.said.endswith("; fresh: 5 trainings are the same to the last digit")
     return tmp_path / "out"
 
 
@@ -57,75 +57,82 @@ def confirmed(results):
     return line
 
 
-def test_a_fresh_result_gets_a_sample_of_every_algorithm_and_keeps_its_figures(results):
-    first = origin(results)["sample"]
-    change(results, sample={})
+def state(results):
+    return stock(["good"], results)[0].state
+
+
+def test_a_fresh_result_has_a_sample_of_every_algorithm_and_keeps_its_figures(results):
     before = stored_in(results, ["good"])["good"].content
-    assert confirmed(results).said == "fresh, 5 trainings recorded"
+    first = origin(results)["sample"]
+    change(results, sample={}, table_sample="")
+    assert confirmed(results).said == "fresh: 5 trainings are the same to the last digit"
     after = stored_in(results, ["good"])["good"].content
     assert {**after, "origin": before["origin"]} == before
-    assert after["origin"]["sample"] == first
+    assert after["origin"]["sample"] == first and len(after["origin"]["table_sample"]) == 64
     labels = sorted(first)
-    assert (
-        sum("fcf" in label for label in labels) == 3
-        and sum("popular" in label for label in labels) == 2
-    )
-    assert confirmed(results).said == "fresh, 5 trainings recorded" and "confirmed" not in origin(
-        results
-    )
+    assert sum("fcf" in label for label in labels) == 3
+    assert sum("popular" in label for label in labels) == 2
 
 
-def test_a_stale_result_whose_trainings_give_the_same_is_fresh_again_and_says_so(results):
+def test_a_result_whose_sample_is_the_same_is_fresh_whatever_changed(results):
+    was = origin(results)["confirmed"]
+    change(results, confirmed={**was, "date": "2026-01-02", "training": "0" * 64})
+    assert state(results) == "not confirmed since 2026-01-02: training"
+    assert not confirmed(results).differ and state(results) == "fresh"
+    # What no short training shows is found where the sample is begun again.
+    change(results, confirmed=None, sample={}, table_sample="")
     another(results, "training")
-    assert stock(["good"], results)[0].state == "stale: training"
-    line = confirmed(results)
-    assert line.said == "confirmed: 5 trainings give the same to the last digit" and not line.differ
-    (one,) = stock(["good"], results)
-    assert one.state == "fresh: confirmed by 5 trainings" and not one.wanted()
-    assert "; 5 of its trainings, begun again by commit" in caption(one.stored)
-    assert origin(results)["program"]["training"] == "0" * 64  # what made it is not forgotten
-    change(
-        results, confirmed={**origin(results)["confirmed"], "training": "1" * 64}
-    )  # and the program has changed once more
-    assert stock(["good"], results)[0].state == "stale: training"
+    assert "nothing was recorded while it was fresh" in confirmed(results).said
 
 
-def test_a_training_that_gives_something_else_is_named_and_leaves_the_result_stale(results):
+def test_a_training_that_gives_something_else_is_named_and_the_result_is_stale(results):
     label, *_ = sample = origin(results)["sample"]
     change(results, sample={**sample, label: "0" * 16})
-    another(results, "training")
     line = confirmed(results)
-    assert line.differ == [label] and line.said.startswith(
-        "stale: 1 of 5 trainings give something else"
-    )
-    assert stock(["good"], results)[0].state == "stale: training"
+    assert line.differ == [label] and line.said.startswith("stale: 1 of 6 of its sample")
+    assert state(results) == "stale: 1 of its sample give something else"
+    assert origin(results)["sample"][label] == "0" * 16  # what was recorded stays
+    change(results, sample=sample)
+    assert not confirmed(results).differ and state(results) == "fresh"
 
 
-@pytest.mark.parametrize("parts", [("table",), ("training", "table")])
-def test_a_table_that_makes_the_same_of_made_up_outcomes_is_confirmed(results, parts):
-    assert len(origin(results)["table_sample"]) == 64
-    another(results, *parts)
-    assert stock(["good"], results)[0].state == f"stale: {', '.join(parts)}"
-    said = "confirmed: 5 trainings give the same to the last digit, and so does the table"
-    assert confirmed(results).said == said
-    assert stock(["good"], results)[0].state == "fresh: confirmed by 5 trainings"
-
-
-def test_a_table_that_makes_something_else_leaves_the_result_stale(results):
+def test_a_table_that_makes_something_else_of_made_up_outcomes_is_stale(results):
     change(results, table_sample="0" * 64)
-    another(results, "table")
-    line = confirmed(results)
-    assert line.differ == ["the table"] and "makes something else" in line.said
-    assert stock(["good"], results)[0].state == "stale: table"
+    assert confirmed(results).differ == ["the table"] and state(results).startswith("stale")
+
+
+def test_names_and_new_counts_change_no_identity():
+    outcome = Outcome([CurvePoint(1, 1, {"hr@10": 0.5}, {}, {"vectors": 3}, {})], "", 1.0)
+    look = outcome.looks[0]._replace(ledger={"vectors": 3, "unopened": 0}, seconds=9.0)
+    assert outcome_sha256(Outcome([look], "", 2.0)) == outcome_sha256(outcome)
+    other = look._replace(ledger={"vectors": 4})
+    assert outcome_sha256(Outcome([other], "", 1.0)) != outcome_sha256(outcome)
+
+
+def test_what_short_trainings_give_decides_for_the_algorithms_that_gave_it(tmp_path, monkeypatch):
+    recorded = json.loads(provenance.GOLDEN.read_text())
+    before = [provenance.programs([name]) for name in ("fpl", "fcf")]
+    other = tmp_path / "results.json"
+    other.write_text(json.dumps({**recorded, "fpl-once": {}}))
+    monkeypatch.setattr(provenance, "GOLDEN", other)
+    after = [provenance.programs([name]) for name in ("fpl", "fcf")]
+    assert after[0] != before[0] and after[1] == before[1]
+
+
+def test_every_cheap_result_comes_round(results):
+    stored = stored_in(RESULTS, experiments())
+    days = [of_day(stored, day) for day in range(len(stored))]
+    cheap = {name for name, one in stored.items() if seconds_of(one) <= CHEAP}
+    assert {name for day in days for name in day} == cheap
+    assert all(len({*day}) == DAILY for day in days)
 
 
 def test_the_command_fails_where_something_differs(results, capsys):
     from entrenous_lab.commands.papers import papers
 
     papers("good", confirm=True, out=results, threads=1)
-    assert "good: fresh, 5 trainings recorded" in capsys.readouterr().err
+    assert "good: fresh: 5 trainings" in capsys.readouterr().err
     change(results, sample={"of old": "0" * 16})
-    another(results, "training")
     with pytest.raises(CheckFailed, match="1 of 1 not confirmed: good"):
         papers("good", confirm=True, out=results, threads=1)
     assert "differs: of old" in capsys.readouterr().err

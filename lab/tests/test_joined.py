@@ -105,6 +105,7 @@ def stale(tmp_path):
     other = json.loads(path.read_text())
     other["origin"] |= {"date": "2026-01-01", "commit": "of-before"}
     other["origin"]["program"]["training"] = "0" * 64
+    del other["origin"]["confirmed"]
     path.write_text(json.dumps(other))
 
 

@@ -58,9 +58,12 @@ class PaperStock(NamedTuple):
         """In words: what is stored, and whether today's program would give the same."""
         if self.stored is None:
             return "not run"
-        if not self.changed and (again := self.stored.origin.get("confirmed")):
-            return f"fresh: confirmed by {again['trainings']} trainings"
-        return f"stale: {', '.join(self.changed)}" if self.changed else "fresh"
+        last = self.stored.origin.get("confirmed") or self.stored.origin
+        if last.get("differ"):
+            return f"stale: {len(last['differ'])} of its sample give something else"
+        if self.changed:
+            return f"not confirmed since {last['date']}: {', '.join(self.changed)}"
+        return "fresh"
 
     def kept(self, asked: Asked) -> str:
         """In words, of one that is not run: what stays, and why if it is more than was asked

@@ -1,9 +1,9 @@
 """Whether today's program still gives the trainings behind a stored result: a sample of them is
 begun again and compared.
 
-A change of the program that leaves every figure alone makes a result stale all the same. Two
-records of the time when it was fresh tell such a change from one that matters, without days of
-training: a sample of its trainings, and what the table makes of made-up outcomes (`made_up`).
+Two records of the time when a result was fresh tell a change of the program that matters from one
+that does not, without days of training: a sample of its trainings, and what the table makes of
+made-up outcomes (`made_up`). A table that trains in other ways has its excerpt as its sample.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from entrenous.core.contract.protocols import Progress, silent
-from entrenous.core.errors import one_line
+from entrenous.core.errors import InputError, one_line
 
 from .cell import Cell, CellPart, Outcome
 from .estimate import asked_of
-from .made_up import recorded_sha256, table_sha256
-from .provenance import SETTINGS, TABLE, TRAINING, commit, places, programs
+from .made_up import found_sha256, recorded_sha256
+from .provenance import commit, places, programs
 from .remember import Cells, Pair
 from .result import Context
 from .runner import experiments, need_scipy
@@ -35,7 +35,9 @@ BEGUN = (
     10,
 )  # epochs after which a training that is begun again is compared, of those that it has
 MOST = 12  # trainings of a result, where it has no more algorithms and data sets
-TIMES = {"seconds": 0.0, "cpu_seconds": 0.0}  # of a look: no two trainings take the same
+TIMES = ("seconds", "cpu_seconds")  # of a look: no two trainings take the same
+TABLE, EXCERPT = "the table", "the excerpt"  # beside trainings, what may differ
+CHEAP, DAILY = 60.0, 3  # seconds of a cheap sample, and how many are begun again on a day
 
 Sample = dict[str, str]  # {what is trained: identity of what it gave}
 
@@ -59,14 +61,13 @@ def confirm(
     threads: int = 0,
     progress: Progress = silent,
 ) -> Iterator[Confirmed]:
-    """For every stored result (of `names`): records a sample of its trainings and the identity of
-    its table if it is fresh and has none; compares if it is stale.
+    """For every stored result (of `names`): begins a sample of its trainings again, makes its table
+    of made-up outcomes, and compares both with what is recorded. A fresh result without a record
+    gets one.
 
-    A stale result of which all sampled trainings are the same to the last digit, and whose table
-    makes the same of made-up outcomes, is from then on that of today's program, too; its file says
-    of how many trainings that was seen. Where settings changed, or nothing was recorded of what
-    changed, a result is left stale. cells: where the begun trainings are remembered, None:
-    nowhere. Raises InputError without SciPy.
+    The result says of which program that was, and what differed: with none it is fresh, else
+    stale until it is made again. cells: where the begun trainings are remembered, None: nowhere.
+    Raises InputError without SciPy.
     """
     need_scipy()
     known = experiments()
@@ -78,51 +79,59 @@ def confirm(
 
 
 def _one(stored: StoredResult, table: PaperTable, out: Path, cells: Cells) -> Confirmed:
-    changed = stored.changed()
-    if not changed:
-        return _recorded(stored, table, out, cells)
-    was = stored.origin.get("sample") or {}
-    was_table = stored.origin.get("table_sample") or ""
-    untold = _untold(changed, was, was_table)
-    if untold:
-        return Confirmed(stored.name, f"stale: {untold}; make it again")
-    if TABLE in changed and table_sha256(table, **_asked(stored)) != was_table:
-        why = "its table makes something else of the same trainings"
-        return Confirmed(stored.name, f"stale: {why}; make it again", ["the table"])
-    # Where the table alone changed, its trainings are those of today's program.
-    now = sample(table, stored, cells) if TRAINING in changed else was
-    differ = sorted(label for label in now.keys() | was.keys() if now.get(label) != was.get(label))
+    was = _recorded(stored)
+    if not was and stored.changed():
+        why = "nothing was recorded while it was fresh"
+        return Confirmed(stored.name, f"not confirmed: {why}; make it again")
+    began = time.perf_counter()
+    absent: list[str] = []
+    trained = sample(table, stored, cells, absent)
+    made = recorded_sha256(table, **_asked(stored))
+    now = {**trained, TABLE: made}
+    if absent and was.keys() - now.keys() - {TABLE}:
+        raise InputError(stored.name, absent[0], expected="the rows that it was made of")
+    differ = _differing(was, now)
+    seconds = round(time.perf_counter() - began, 1)
+    last = {**_confirmed(stored, len(trained)), "seconds": seconds, "differ": differ}
+    records = {} if differ else {"sample": trained, "table_sample": made}
+    rewrite(out, stored, {**records, "confirmed": last})
     if differ:
-        why = f"{len(differ)} of {len(was)} trainings give something else"
+        why = f"{len(differ)} of {len(was)} of its sample give something else"
         return Confirmed(stored.name, f"stale: {why}; make it again", differ)
-    rewrite(out, stored, {"confirmed": _confirmed(stored, len(now))})
-    said = f"confirmed: {len(now)} trainings give the same to the last digit"
-    return Confirmed(stored.name, f"{said}, and so does the table" if TABLE in changed else said)
+    return Confirmed(stored.name, f"fresh: {len(trained)} trainings are the same to the last digit")
 
 
-def _recorded(stored: StoredResult, table: PaperTable, out: Path, cells: Cells) -> Confirmed:
-    """Records what a fresh result lacks of its sample and of the identity of its table."""
-    was = stored.origin.get("sample") or {}
-    new: dict[str, Any] = {} if was else {"sample": sample(table, stored, cells)}
-    if "table_sample" not in stored.origin:
-        new["table_sample"] = recorded_sha256(table, **_asked(stored))
-    if new:
-        rewrite(out, stored, new)
-    trainings = len(was or new["sample"])
-    if trainings:
-        return Confirmed(stored.name, f"fresh, {trainings} trainings recorded")
-    return Confirmed(stored.name, "trains nothing that could be begun again")
+def _recorded(stored: StoredResult) -> Sample:
+    """What is recorded of a result; {} of one that was never confirmed."""
+    was: Sample = dict(stored.origin.get("sample") or {})
+    if made := stored.origin.get("table_sample"):
+        was[TABLE] = made
+    return was
 
 
-def _untold(changed: Sequence[str], sample: Sample, table_sample: str) -> str:
-    """Why nothing recorded tells of what changed; "" if it does."""
-    if SETTINGS in changed:
-        return f"{' and '.join(changed)} changed"
-    if not sample:
-        return "no training was recorded while it was fresh"
-    if TABLE in changed and not table_sample:
-        return "its table changed, of which nothing was recorded while it was fresh"
-    return ""
+def _differing(was: Sample, now: Sample) -> list[str]:
+    """What was recorded and is something else now; trainings that are new to a record, too."""
+    known = was.keys() if was.keys() <= {TABLE} else was.keys() | now.keys() - {TABLE}
+    return sorted(label for label in known if was.get(label) != now.get(label))
+
+
+def of_day(stored: Mapping[str, StoredResult], day: int) -> list[str]:
+    """The names of DAILY results whose sample is cheap, by turns: each comes round.
+
+    >>> origin = {"confirmed": {"seconds": 1.0}}
+    >>> stored = {name: StoredResult(name, {"origin": origin}) for name in "abcd"}
+    >>> of_day(stored, 0), of_day(stored, 1)
+    (['a', 'b', 'c'], ['a', 'b', 'd'])
+    """
+    cheap = [name for name, one in stored.items() if seconds_of(one) <= CHEAP]
+    turns = range(DAILY * day, DAILY * day + min(DAILY, len(cheap)))
+    return sorted(cheap[turn % len(cheap)] for turn in turns)
+
+
+def seconds_of(stored: StoredResult) -> float:
+    """How long the sample of a result took when it was last confirmed."""
+    last: Mapping[str, float] = stored.origin.get("confirmed") or {}
+    return last.get("seconds", CHEAP + 1)
 
 
 def _asked(stored: StoredResult) -> dict[str, Any]:
@@ -136,19 +145,19 @@ def _asked(stored: StoredResult) -> dict[str, Any]:
 
 def _confirmed(stored: StoredResult, trainings: int) -> dict[str, object]:
     """What a result says of the program that it was confirmed for."""
-    today = programs(stored.name, stored.origin["algorithms"], places(stored.origin))
     return {
         "date": time.strftime("%Y-%m-%d"),
         "commit": commit(),
         "trainings": trainings,
-        TRAINING: today[TRAINING],
-        TABLE: today[TABLE],
+        **programs(stored.origin["algorithms"], places(stored.origin)),
     }
 
 
-def sample(table: PaperTable, stored: StoredResult, cells: Cells) -> Sample:
+def sample(
+    table: PaperTable, stored: StoredResult, cells: Cells, absent: list[str] | None = None
+) -> Sample:
     """What some trainings of a result give after a few epochs: of every algorithm on every data set
-    one at least.
+    one at least; without trainings, what its excerpt gives. absent: as in `asked_of`.
 
     Which depends on the table and its settings alone, not on what any training gives.
     """
@@ -160,7 +169,10 @@ def sample(table: PaperTable, stored: StoredResult, cells: Cells) -> Sample:
         )
         asked.setdefault(_label(begun, part), (part, begun))
 
-    asked_of(table, Context(cells=Cells(), **_asked(stored)), note)
+    asked_of(table, Context(cells=Cells(), **_asked(stored)), note, absent)
+    if not asked:
+        excerpt = Context(cells=cells, quick=True, seeds=2, only=stored.only)
+        return {EXCERPT: found_sha256(table.run(excerpt))[:16]}
     chosen = drawn(
         {label: (cell.algorithm, part.rows.name) for label, (part, cell) in asked.items()}
     )
@@ -200,6 +212,12 @@ def drawn(groups: Mapping[str, tuple[str, str]]) -> list[str]:
 
 
 def outcome_sha256(outcome: Outcome) -> str:
-    """The identity of all that a training gave, but for how long it took."""
-    looks = [{**look._asdict(), **TIMES} for look in outcome.looks]
+    """The identity of all that a training gave, but for how long it took. Zeros and what is empty
+    are left out: a count that came later changes nothing.
+    """
+    looks = [{**_filled(look._asdict()), "ledger": _filled(look.ledger)} for look in outcome.looks]
     return hashlib.sha256(json.dumps([looks, outcome.failed], sort_keys=True).encode()).hexdigest()
+
+
+def _filled(told: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in told.items() if value and name not in TIMES}

@@ -174,11 +174,6 @@ def caption(result: StoredResult, data: Sequence[str] = ()) -> str:
     said = f"`entrenous experiment {result.name}{quick}`; {result.counted(data)}"
     for made in result.made(data):
         said += f"; {made['date']}, commit {made['commit']}"
-        if again := made.get("confirmed"):
-            said += (
-                f"; {again['trainings']} of its trainings, begun again by commit {again['commit']},"
-                " give the same"
-            )
     return (
         f"<sub>{said}; sha256 of rows{told.lstrip(',')}.{excerpt}</sub>"
         if told

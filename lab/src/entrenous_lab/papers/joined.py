@@ -88,7 +88,7 @@ def _origin(
     algorithms = sorted({*was["algorithms"], *now["algorithms"]})
     settings = sorted({tuple(place) for origin in (was, now) for place in origin["settings"]})
     made = {name: was[name] for name in MADE if name in was}
-    program = programs(stored.name, algorithms, settings)
+    program = programs(algorithms, settings)
     stale = {part: was["program"][part] for part in stored.changed()}
     earlier = {**dict.fromkeys(_data(rows), made), **was.get("earlier", {})}
     return {

@@ -18,10 +18,12 @@ import numpy as np
 
 from .cell import Cell, CellPart, CurvePoint, Outcome
 from .remember import Cells
-from .result import Context
+from .result import Context, Found
 
 LEAST, MOST = 0.1, 0.9  # of a made-up figure
 MESSAGES = 1000  # of every count
+FIGURE = ("data", "system", "metric", "pi", "obtained", "values")  # of a row, what decides
+TIMES = ("cpu", "seconds", "cpu_seconds")  # metrics that differ from run to run
 
 
 class Drawn(dict[str, Any]):
@@ -72,27 +74,28 @@ def _look(seed: str, epochs: int, users: int) -> CurvePoint:
         full=Drawn(f"{seed} full", figure),
         fairness=Drawn(f"{seed} fairness", figure),
         also=Drawn(seed, lambda random: Drawn(f"{seed} {random.random()}", figure)),
+        nodes=Drawn(seed, lambda random: random.integers(1, MESSAGES, users).tolist()),
     )
 
 
-def table_sha256(table: Any, **asked: Any) -> str:
-    """Returns the identity of the rows, findings and tests that a table makes of made-up outcomes;
-    "" if no row is made, or the table trains outside of cells (`before`). `asked`: as in `Context`.
-
-    Nothing is trained. Raises whatever the table raises at figures that do not suit it.
+def recorded_sha256(table: Any, **asked: Any) -> str:
+    """Returns the identity of the figures that a table makes of made-up outcomes; "" if it makes
+    none, if such outcomes do not suit it, or if it trains outside of cells (`before`). `asked`: as
+    in `Context`. Nothing is trained.
     """
     if table.before is not None:
         return ""
-    found = table.run(Context(cells=Cells(stand_in=made_up), **asked))
-    if not found.rows:
-        return ""
-    text = json.dumps([found.rows, found.notes, found.tests], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def recorded_sha256(table: Any, **asked: Any) -> str:
-    """Returns the same to be kept with a fresh result; "" if made-up outcomes do not suit it."""
     try:
-        return table_sha256(table, **asked)
+        found = table.run(Context(cells=Cells(stand_in=made_up), **asked))
     except Exception:
         return ""
+    return found_sha256(found) if found.rows else ""
+
+
+def found_sha256(found: Found) -> str:
+    """Returns the identity of the figures of what was found, without its words and without
+    measured times.
+    """
+    rows = [[row.get(name) for name in FIGURE] for row in found.rows if row["metric"] not in TIMES]
+    text = json.dumps([rows, found.tests], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,10 +1,14 @@
 """Where a result comes from: the day, the commit, the libraries, the rows, and the identity of the
 program and settings behind it.
+
+The identity of a program is what its short trainings give (`tests/golden`), not how it is written:
+a name that changes makes no result stale. A test holds that the program gives them.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import subprocess
 import time
 from collections.abc import Iterable, Mapping
@@ -13,24 +17,18 @@ from typing import Any
 
 import entrenous
 from entrenous.core.errors import InputError
-from entrenous.core.registry.discover import modules
-from entrenous.core.registry.program import closure, program_sha256
 from entrenous.runs.manifest import versions
-from entrenous.systems.named import kind_of
 
-from .cell import COMPUTED_BY, measuring, program_of
-from .named import Place, named_by, text_of
+from .cell import libraries
+from .named import Place, text_of
 from .remember import Cells
 
-TRAINING, SETTINGS, TABLE = PARTS = (
-    "training",
-    "settings",
-    "table",
-)  # of the program behind a result
+TRAINING, SETTINGS = PARTS = ("training", "settings")  # of the program behind a result
+GOLDEN = Path(entrenous.__file__).parents[2] / "tests" / "golden" / "results.json"
 CHANGED = "-dirty"  # behind a commit from which the program's files differ
 
 
-def provenance(name: str, cells: Cells) -> dict[str, Any]:
+def provenance(cells: Cells) -> dict[str, Any]:
     """What a stored result says of its origin: see `changed` for what is compared later.
 
     pins: {data: sha256 of its rows}. settings: the places of `trained/` and `tuned/` that were
@@ -45,60 +43,39 @@ def provenance(name: str, cells: Cells) -> dict[str, Any]:
         "algorithms": algorithms,
         "settings": [[*place] for place in settings],
         "training_seconds": round(cells.seconds, 1),
-        "program": programs(name, algorithms, settings),
+        "program": programs(algorithms, settings),
     }
 
 
-def programs(
-    name: str, algorithms: Iterable[str], settings: Iterable[Place] = ()
-) -> dict[str, str]:
-    """The identity of what trains and evaluates these algorithms, of the settings at some places,
-    and of what makes the table of them.
+def programs(algorithms: Iterable[str], settings: Iterable[Place] = ()) -> dict[str, str]:
+    """The identity of what short trainings of these algorithms give, with the libraries that
+    compute; and that of the settings at some places.
     """
-    module = next(
-        (
-            one.__name__
-            for one in modules("entrenous_lab.papers").values()
-            if name in getattr(one, "EXPERIMENTS", {})
-        ),
-        "",
-    )
-    trained = [program_of(kind_of(algorithm)[0]) for algorithm in algorithms] or [
-        program_sha256(COMPUTED_BY, *measuring())
-    ]
+    trained = json.dumps([libraries(), golden(algorithms)], sort_keys=True)
     return {
-        TRAINING: hashlib.sha256("\n".join(sorted({*trained})).encode()).hexdigest(),
+        TRAINING: hashlib.sha256(trained.encode()).hexdigest(),
         SETTINGS: hashlib.sha256(text_of(settings).encode()).hexdigest(),
-        TABLE: hashlib.sha256(_maker(module).encode()).hexdigest(),
     }
 
 
-def _maker(module: str) -> str:
-    """The identity of what makes a table of its trainings: what its file imports, without what
-    trains and evaluates any algorithm; and the printed figures and the words that are named there.
-    "" of a module that is none of ours.
+def golden(algorithms: Iterable[str]) -> dict[str, Any]:
+    """What short trainings of some algorithms give, by case: the algorithm, and what stands behind
+    a hyphen. {} outside of a checkout.
     """
-    if not module:
-        return ""
-    trains = closure(COMPUTED_BY, *measuring()) - {module}
-    return program_sha256(module, without=tuple(sorted(trains))) + text_of(
-        named_by(closure(module, without=tuple(trains)) - trains)
-    )
+    cases = json.loads(GOLDEN.read_text()) if GOLDEN.is_file() else {}
+    begin = tuple(f"{algorithm}-" for algorithm in algorithms)
+    return {name: case for name, case in cases.items() if f"{name}-".startswith(begin)}
 
 
-def changed(name: str, origin: Mapping[str, Any]) -> list[str]:
-    """Which of PARTS is no longer what a stored result was made by; empty: the result is that of
-    today's program.
-
-    Where training or table changed, everything may differ, unless `confirm` saw that a sample of
-    trainings, and the table of made-up outcomes, are the same.
+def changed(origin: Mapping[str, Any]) -> list[str]:
+    """Which of PARTS is no longer what a stored result was made by, or last confirmed for; all of
+    them, where a training that was begun again gave something else.
     """
-    try:
-        today = programs(name, origin["algorithms"], places(origin))
-        made = [origin["program"], *([confirmed] if (confirmed := origin.get("confirmed")) else [])]
-        return [part for part in PARTS if today[part] not in [one.get(part) for one in made]]
-    except Exception:  # an algorithm that is no longer there, or a file of another form
+    made = origin.get("confirmed") or origin["program"]
+    if made.get("differ"):
         return list(PARTS)
+    today = programs(origin["algorithms"], places(origin))
+    return [part for part in PARTS if today[part] != made.get(part)]
 
 
 def places(origin: Mapping[str, Any]) -> list[Place]:

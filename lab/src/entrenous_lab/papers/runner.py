@@ -99,7 +99,7 @@ def run_experiment(
         computed=cells.computed,
         remembered=cells.remembered,
         folder=None if out is None else out / (f"{name}-quick" if quick else name),
-        origin=provenance(name, cells),
+        origin=provenance(cells),
     )
     if result.folder is not None:
         write(result, result.folder)

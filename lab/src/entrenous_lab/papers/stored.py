@@ -65,16 +65,18 @@ class StoredTest(_Shape):
 
 @final
 class StoredConfirmation(_Shape):
-    """What a result says of a later program that gives the same trainings, see `confirm`. training,
-    table: the identities of that program and of its table, "" where only the trainings were
-    compared.
+    """What a result says of a later program that began a sample of it again, see `confirm`.
+    training, settings: the identities of that program. differ: what gave something else. seconds:
+    how long that took.
     """
 
     date: str
     commit: str
     trainings: int
     training: str
-    table: str = ""
+    settings: str = ""
+    differ: list[str] = []
+    seconds: float = 0.0
 
 
 @final
@@ -276,7 +278,7 @@ class StoredResult(NamedTuple):
         """What of program and settings is no longer as it was when the result was made, as
         `provenance.changed` has it.
         """
-        return changed(self.name, self.origin)
+        return changed(self.origin)
 
 
 def keep(result: ExperimentResult, folder: Path, seeds: int = 0, only: Sequence[str] = ()) -> None:
