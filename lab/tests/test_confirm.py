@@ -9,7 +9,7 @@ import pytest
 from entrenous_lab.papers import batch, provenance
 from entrenous_lab.papers.batch import Asked, run_papers, stock
 from entrenous_lab.papers.cell import CurvePoint, Outcome
-from entrenous_lab.papers.confirm import CHEAP, DAILY, confirm, of_day, outcome_sha256, seconds_of
+from entrenous_lab.papers.confirm import DAILY, confirm, is_cheap, of_day, outcome_sha256
 from entrenous_lab.papers.runner import experiments
 from entrenous_lab.papers.stored import stored_in
 from paths import ROOT
@@ -122,7 +122,7 @@ def test_what_short_trainings_give_decides_for_the_algorithms_that_gave_it(tmp_p
 def test_every_cheap_result_comes_round(results):
     stored = stored_in(RESULTS, experiments())
     days = [of_day(stored, day) for day in range(len(stored))]
-    cheap = {name for name, one in stored.items() if seconds_of(one) <= CHEAP}
+    cheap = {name for name, one in stored.items() if is_cheap(one)}
     assert {name for day in days for name in day} == cheap
     assert all(len({*day}) == DAILY for day in days)
 

@@ -60,9 +60,18 @@ def cases() -> dict[str, Case]:
             found[f"{system}-{model}"] = Case(f"{system}-{model}", 2, settings=NCF)
     found["fedrecon"] = Case("fedrecon", 2)
     found["fedrecon-printed"] = Case("fedrecon-printed", 3, settings={"start_std": 0.1})
-    for name in ("gpfedrec", "gpfedrec-as-run"):
+    for name in ("gpfedrec", "gpfedrec-as-run", "fedncf", "fedncf-printed"):
         found[name] = Case(name, 2, settings=NCF)
-    for name in ("pfedrec", "fedrap", "fedrap-printed"):
+    for name in (
+        "pfedrec",
+        "pfedrec-printed",
+        "fedrap",
+        "fedrap-printed",
+        "colr",
+        "colr-printed",
+        "fedmf",
+        "fedmf-printed",
+    ):
         found[name] = Case(name, 2)
     found["pfedrec-alone"] = Case("pfedrec", 2, settings={"aggregation": "off", "cohort": 100})
     as_run = {"reading": "as-run", "aggregation": "off", "cohort": 100}
@@ -115,10 +124,12 @@ def cases() -> dict[str, Case]:
     found["pepper-prme-g-last"] = Case(
         "pepper-prme-g", 8, "gowalla-nyc-pepper", None, {"visits": "last"}
     )
-    for name in ("popular", "random", "user-knn", "item-knn", "nearest-place"):
+    for name in ("popular", "random", "user-knn", "item-knn", "nearest-place", "ease", "ials"):
         found[name] = Case(name, None)
     found["nearest-place"] = Case("nearest-place", None, "gowalla-nyc-pepper", None)
     found["bpr-mf"] = Case("bpr-mf", None, settings={"epochs": 2})
+    found["user-mean"] = Case("user-mean", None, protocol="random-80-20")
+    found["pepper-evidence-gmf"] = Case("pepper-evidence-gmf", 8, protocol="pepper-85-15")
     for model in ("gmf", "mlp", "neumf"):
         found[f"central-{model}"] = Case(f"central-{model}", None, settings={"epochs": 1})
     for name in ("pmf", "biased-mf", "svd++"):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ def papers(
     threads: int = 0,
     again: bool = False,
     confirm: bool = False,
+    daily: bool = False,
     restate: bool = False,
     docs: bool = False,
     out: Path = RESULTS,
@@ -61,9 +63,10 @@ def papers(
     again:
         Run fresh ones again, too; finished trainings stay remembered.
     confirm:
-        Make no table: record a sample of the trainings behind fresh results and what their table
-        makes of made-up outcomes; begin the sample of stale ones again. If all of it is the same to
-        the last digit, the result counts as today's program's; its file says so.
+        Make no table: begin a sample of the trainings behind each result again, and make its table
+        of made-up outcomes. If one differs from what is recorded, the result is stale, else fresh.
+    daily:
+        With --confirm: three results of today whose sample is cheap; all such come round.
     restate:
         Train nothing; compute the rows over several data sets (ranks, wins and losses) anew from
         the stored rows of each data set. The file says so.
@@ -91,7 +94,7 @@ def papers(
     if out == RESULTS and not (quick or list or estimate):
         need_committed("--out")
     if confirm:
-        _confirm(names, out, cells, threads, json)
+        _confirm(names, out, cells, threads, json, daily)
         return
     if restate:
         _restate(names, out)
@@ -136,15 +139,23 @@ def _several(data: Sequence[str]) -> tuple[str, ...]:
 
 
 def _confirm(
-    names: Sequence[str], out: Path, cells: Path | None, threads: int, as_json: bool
+    names: Sequence[str],
+    out: Path,
+    cells: Path | None,
+    threads: int,
+    as_json: bool,
+    daily: bool,
 ) -> None:
     """Compares a sample of trainings of each stored result. Raises CheckFailed if one gives
     something else.
     """
     from ..papers.batch import stock
-    from ..papers.confirm import confirm
+    from ..papers.confirm import confirm, of_day
 
-    chosen = [one.name for one in stock(names, out) if one.stored is not None]
+    stored = {one.name: one.stored for one in stock(names, out) if one.stored is not None}
+    chosen = [*stored]
+    if daily:
+        chosen = of_day(stored, date.today().toordinal())
     lines = []
     with progress_bar() as progress:
         for line in confirm(chosen, out=out, cells=cells, threads=threads, progress=progress):
