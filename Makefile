@@ -21,7 +21,7 @@ EDITABLE := $(addprefix -e ,$(BESIDE))
 WORKERS := $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 2)')
 PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
-.PHONY: help setup lock demo federation gossip test tests test-slow test-all lint style types failures mutants model evidence papers confirm-daily papers-docs docs dist lowest clean
+.PHONY: help setup lock demo federation gossip test tests test-slow test-all lint style types failures mutants model evidence papers daily papers-docs docs dist lowest clean
 help:
 	@echo "make demo   train FPL on MovieLens-100K, evaluate, recommend, write a report"
 	@echo "make federation  40 people over TLS on this machine, who come while rounds are made"
@@ -35,7 +35,7 @@ help:
 	@echo "make model      check the model of the secure sum in every order and under every choice of the server (needs spin and gcc)"
 	@echo "make evidence   audit the algorithms on MovieLens-100K, and write what \`entrenous explain\` and docs/results/measured.md repeat (a quarter of an hour)"
 	@echo "make papers     run every table and figure whose stored result in lab/results is absent or not fresh; goes on where it was stopped (ARGS=--list, ARGS=--confirm, ARGS=NAME)"
-	@echo "make confirm-daily  begin the samples of three cheap results of today again (minutes); all come round"
+	@echo "make daily      begin the samples of three cheap results of today again (minutes); all come round"
 	@echo "make papers-docs  fill the tables of docs/ and the pages of claims and coverage from lab/results"
 	@echo "make docs       execute the tutorials, write the generated pages, and build the site into build/site (links checked, no network)"
 	@echo "make dist       build the wheel and the source distribution into dist/, and check them"
@@ -135,7 +135,7 @@ papers: $(VENV)/.torch
 	$(BIN)/entrenous papers $(ARGS)
 
 # outside of the results: what is recorded stays
-confirm-daily: $(VENV)/.with-dev
+daily: $(VENV)/.with-dev
 	rm -rf build/daily && mkdir -p build && cp -r lab/results build/daily
 	$(BIN)/entrenous papers --confirm --daily --out build/daily $(ARGS)
 
