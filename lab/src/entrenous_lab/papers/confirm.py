@@ -35,7 +35,11 @@ BEGUN = (
     10,
 )  # epochs after which a training that is begun again is compared, of those that it has
 MOST = 12  # trainings of a result, where it has no more algorithms and data sets
-TIMES = ("seconds", "cpu_seconds")  # of a look: no two trainings take the same
+TIMES = {"seconds": 0.0, "cpu_seconds": 0.0}  # of a look: no two trainings take the same
+COUNTS = (
+    *("bytes_up", "bytes_down", "rows_up", "vectors"),
+    *("device_rounds", "messages", "lost", "refused"),
+)  # of a ledger, what is compared
 TABLE, EXCERPT = "the table", "the excerpt"  # beside trainings, what may differ
 CHEAP, DAILY = 60.0, 3  # seconds of a cheap sample, and how many are begun again on a day
 FETCHED = "ml-100k"  # the rows that CI has
@@ -215,12 +219,11 @@ def drawn(groups: Mapping[str, tuple[str, str]]) -> list[str]:
 
 
 def outcome_sha256(outcome: Outcome) -> str:
-    """The identity of all that a training gave, but for how long it took. Zeros and what is empty
-    are left out: a count that came later changes nothing.
+    """The identity of all that a training gave, but for how long it took, and for counts that came
+    after the first samples were recorded.
     """
-    looks = [{**_filled(look._asdict()), "ledger": _filled(look.ledger)} for look in outcome.looks]
+    looks = [
+        {**look._asdict(), **TIMES, "ledger": {name: look.ledger.get(name) for name in COUNTS}}
+        for look in outcome.looks
+    ]
     return hashlib.sha256(json.dumps([looks, outcome.failed], sort_keys=True).encode()).hexdigest()
-
-
-def _filled(told: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in told.items() if value and name not in TIMES}
