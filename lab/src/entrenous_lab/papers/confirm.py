@@ -135,10 +135,11 @@ def of_day(stored: Mapping[str, StoredResult], day: int) -> list[str]:
 
 
 def is_cheap(stored: StoredResult) -> bool:
-    """Whether a sample took seconds when it was last confirmed, on rows that CI can fetch."""
+    """Whether a sample took seconds when it was last the same, on rows that CI can fetch."""
     last: Mapping[str, float] = stored.origin.get("confirmed") or {}
     fetched = {name.partition(",")[0] for name in stored.origin["pins"]} == {FETCHED}
-    return fetched and last.get("seconds", CHEAP + 1) <= CHEAP
+    same = fetched and not last.get("differ")
+    return same and last.get("seconds", CHEAP + 1) <= CHEAP
 
 
 def _asked(stored: StoredResult) -> dict[str, Any]:
