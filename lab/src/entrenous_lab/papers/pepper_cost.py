@@ -299,6 +299,15 @@ def few_over_rest(trained: Trained, system: System) -> Values:
     return {FEW_OVER_REST: [models[few].mean() / models[~few].mean() for models in received]}
 
 
+def few_note(trained: Trained) -> list[str]:
+    """The ratios of all systems in a sentence."""
+    ratios = [row["obtained"] for row in trained.rows]
+    return [
+        f"{trained.name}: in a round, nodes of few rows receive {min(ratios):.2f} to"
+        f" {max(ratios):.2f} times as many models as the rest. The text has fewer."
+    ]
+
+
 EXPERIMENTS = {
     "pepper-received": PaperTable(
         title="models that nodes of few rows receive, over those of the rest (PEPPER, 5.5.6)",
@@ -306,6 +315,7 @@ EXPERIMENTS = {
         systems=SYSTEMS,
         train=on_both,
         metrics=few_over_rest,
+        findings=(few_note,),
     ),
     "pepper-fig9": PaperTable(
         title="computing time and rounds until a node's model has converged (PEPPER, figure 9)",
