@@ -79,21 +79,26 @@ class Lengths:
         return float(np.quantile(np.concatenate(self._seen), share))
 
 
+class Limits(NamedTuple):
+    """The limits of a training; by default a message stays as it is."""
+
+    clip: float = stored.ANY
+    multiple: float = 1e-9
+    step: float = 0
+
+
+UNLIMITED = Limits()
+
+
 def trained(
-    asked: RunPlan,
-    rows: Interactions,
-    clip: float = stored.ANY,
-    multiple: float = 1e-9,
-    step: float = 0,
-    seed: int = 0,
+    asked: RunPlan, rows: Interactions, limits: Limits = UNLIMITED, seed: int = 0
 ) -> tuple[Lengths, float]:
-    """Trains as asked, under `private` with a clip, noise and a step. Returns the lengths of
-    messages before the clip would apply, and HR@10 on validation rows, or minus the RMSE of
-    predicted ratings.
+    """Trains as asked, under `private` with some limits. Returns the lengths of messages before the
+    clip would apply, and HR@10 on validation rows, or minus the RMSE of predicted ratings.
     """
     split = splits(str(asked.protocol), rows, seed=0)[0]
     assert split.validation is not None
-    protect = {"noise_by": "server", "people": 1, "clip": clip, "multiple": multiple, "step": step}
+    protect = {"noise_by": "server", "people": 1, **limits._asdict()}
     plan = with_set(replace(asked, protect=protect), len(split.train.users))
     made: Any = make(plan, split.train)
     watch = Lengths()
@@ -121,24 +126,17 @@ def trained(
     return watch, found.metrics["hr@10"]
 
 
-def usual(
-    asked: RunPlan,
-    rows: Interactions,
-    clip: float = stored.ANY,
-    multiple: float = 1e-9,
-    step: float = 0,
-) -> float:
-    """Returns the accuracy of `trained` on the average of SEEDS."""
-    several = [trained(asked, rows, clip, multiple, step, seed)[1] for seed in SEEDS]
-    return float(np.mean(several))
+def usual(asked: RunPlan, rows: Interactions, limits: Limits = UNLIMITED) -> tuple[Lengths, float]:
+    """Returns the lengths of the first of SEEDS, and the accuracy on the average of all."""
+    several = [trained(asked, rows, limits, seed) for seed in SEEDS]
+    return several[0][0], float(np.mean([accuracy for _, accuracy in several]))
 
 
 def measured(algorithm: str, size: Size) -> dict[str, Any]:
     """Returns the entry of an algorithm for one size, and prints it."""
     rows = load(size.data)
     private = RunPlan(algorithm=algorithm, profile=PRIVATE, protocol=size.protocol)
-    watch, _ = trained(private, rows)
-    free = usual(private, rows)
+    watch, free = usual(private, rows)
     best: dict[str, Any] = {"multiple": 0}
     shortest = watch.quantile(QUANTILES[0])
     tries = [(QUANTILES[0], share * shortest) for share in SHORTER]
@@ -153,27 +151,29 @@ def measured(algorithm: str, size: Size) -> dict[str, Any]:
         best = {"clip": clip, "quantile": quantile, **tried}
     entry = {"algorithm": algorithm, "below": size.below, "data": size.data}
     entry |= {"protocol": size.protocol, "free": free, **best}
-    return stepped(entry)
+    return stepped(entry, free)
 
 
-def stepped(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns an entry with the least step that costs little, and prints it."""
+def stepped(entry: Mapping[str, Any], free: float | None = None) -> dict[str, Any]:
+    """Returns an entry with the least step that costs little and the noise that it leaves room for,
+    and prints it. free: the accuracy without limits, where it is known.
+    """
     rows = load(entry["data"])
     private = RunPlan(algorithm=entry["algorithm"], profile=PRIVATE, protocol=entry["protocol"])
-    limits = entry["clip"], entry["multiple"]
-    watch = trained(private, rows, *limits)[0]
-    accuracy = {0.0: 0.0}
-    for step in (0.0, *(float(f"{share * watch.move:.2g}") for share in SHARES)):
-        accuracy[step] = usual(private, rows, *limits, step)
-    enough = accuracy[0.0] - STEP_COST
-    least = min(step for step in accuracy if step and accuracy[step] >= enough)
-    found = {**entry, "unstepped": accuracy[0.0], "step": least, "stepped": accuracy[least]}
-    enough = usual(private, rows) - COST
+    limits = Limits(entry["clip"], entry["multiple"])
+    watch, unstepped = usual(private, rows, limits)
+    accuracy = {}
+    for step in (float(f"{share * watch.move:.2g}") for share in SHARES):
+        accuracy[step] = usual(private, rows, limits._replace(step=step))[1]
+    least = min(step for step in accuracy if accuracy[step] >= unstepped - STEP_COST)
+    found = {**entry, "unstepped": unstepped, "step": least, "stepped": accuracy[least]}
+    if free is None:
+        free = usual(private, rows)[1]
     for multiple in MULTIPLES:
         if multiple <= entry["multiple"]:
             break
-        again = usual(private, rows, entry["clip"], multiple, least)
-        if again >= enough:
+        again = usual(private, rows, Limits(entry["clip"], multiple, least))[1]
+        if again >= free - COST:
             found |= {"multiple": multiple, "stepped": again}
             break
     print(json.dumps(found), flush=True)
@@ -185,7 +185,7 @@ def most_noise(private: RunPlan, rows: Interactions, clip: float, enough: float)
     if none is.
     """
     for multiple in MULTIPLES:
-        noisy = usual(private, rows, clip, multiple)
+        noisy = usual(private, rows, Limits(clip, multiple))[1]
         if noisy >= enough:
             return {"multiple": multiple, "noisy": noisy}
     return {"multiple": 0}

@@ -136,6 +136,7 @@ def test_it_is_the_default_and_founds_a_lot(tmp_path: Path) -> None:
     fcf = found_federation(tmp_path / "fcf", Items.of(DATA), [], replace(plan, algorithm="fcf"))
     finding = f"finds {worst['attacks'][0]['r_precision']:.3f} of a list"
     assert finding in fcf.terms.limits()
+    assert "a list that you show tells" in fcf.terms.limits()
     assert "An operator who sets out to read can still plant models" in fcf.terms.limits()
     asked = replace(plan, settings={"cohort": 400}, protect={"answers": 5, "people": 200})
     made = found_federation(tmp_path / "g", Items.of(DATA), [], asked)

@@ -146,8 +146,8 @@ def _cholesky_solve(
     triangle, and that with its Cholesky factor L.
 
     a: [n, n or more, a multiple of DOUBLES]. TERMS columns of the factor are taken off the rest at
-    a time; columns: [TERMS, as a], room for them. least: what a pivot is at least, where rounding
-    or noise has left less.
+    a time; columns: [TERMS, as a], room for them. least: a pivot's least value, where rounding or
+    noise has left less.
     """
     n, width = a.shape
     # The factor L, and the forward substitution L z = rhs.
@@ -341,7 +341,12 @@ def over_curvature(
     downhill: Float64Array, triangle: Float64Array, weight: Float64Array, reg: Float64Array
 ) -> Float64Array:
     """Returns (weight_i S + reg_i I)^-1 downhill_i of every item, float64 [items, F], for a
-    symmetric matrix S given by its lower triangle, row by row.
+    symmetric matrix S given by its lower triangle, row by row. No pivot is below 0.9 reg_i, so
+    that there is a solution where noise makes S indefinite.
+
+    >>> one = np.ones((1, 1))
+    >>> float(over_curvature(one, np.array([-0.5]), one[0], one[0])[0, 0])  # 1 / 0.9, not 1 / 0.5
+    1.1111111111111112
     """
     items, factors = downhill.shape
     width = -(-factors // DOUBLES) * DOUBLES
@@ -355,6 +360,6 @@ def over_curvature(
             for g in range(f + 1):
                 a[f, g] = weight[i] * s[f, g]
             a[f, f] += reg[i]
-        # Where S is a sum of x x^T, no pivot is below reg; under noise it may be negative.
+        # Of a sum of x x^T no pivot is below reg, so that nothing changes without noise.
         _cholesky_solve(a, out[i], columns, 0.9 * reg[i])
     return out
