@@ -90,20 +90,24 @@ def _one(stored: StoredResult, table: PaperTable, out: Path, cells: Cells) -> Co
         return Confirmed(stored.name, f"not confirmed: {why}; make it again")
     began = time.perf_counter()
     absent: list[str] = []
-    trained = sample(table, stored, cells, absent)
+    trained = sample(table, stored, cells, was, absent)
     made = recorded_sha256(table, **_asked(stored))
     now = {**trained, TABLE: made}
-    if absent and was.keys() - now.keys() - {TABLE}:
+    gone = was.keys() - now.keys()
+    if absent and gone:
         raise InputError(stored.name, absent[0], expected="the rows that it was made of")
-    differ = _differing(was, now)
+    differ = differing(was, now)
     seconds = round(time.perf_counter() - began, 1)
     last = {**_confirmed(stored, len(trained)), "seconds": seconds, "differ": differ}
     records = {} if differ else {"sample": trained, "table_sample": made}
     rewrite(out, stored, {**records, "confirmed": last})
     if differ:
-        why = f"{len(differ)} of {len(was)} of its sample give something else"
+        why = f"{len(differ)} of {len({*was, *now})} of its sample give something else"
         return Confirmed(stored.name, f"stale: {why}; make it again", differ)
-    return Confirmed(stored.name, f"fresh: {len(trained)} trainings are the same to the last digit")
+    said = f"fresh: {len(trained)} trainings are the same to the last digit"
+    if gone:
+        said += f"; {len(gone)} recorded are asked for no more"
+    return Confirmed(stored.name, said)
 
 
 def _recorded(stored: StoredResult) -> Sample:
@@ -114,10 +118,45 @@ def _recorded(stored: StoredResult) -> Sample:
     return was
 
 
-def _differing(was: Sample, now: Sample) -> list[str]:
-    """What was recorded and is something else now; trainings that are new to a record, too."""
-    known = was.keys() if was.keys() <= {TABLE} else was.keys() | now.keys() - {TABLE}
-    return sorted(label for label in known if was.get(label) != now.get(label))
+def differing(was: Sample, now: Sample) -> list[str]:
+    """What differs of what was recorded and what is given now.
+
+    A training that was begun again differs if it gives something else. One that is asked for no
+    more differs if its algorithm is still trained on its data set: in other settings, or on other
+    rows; if not, it is gone with its part of the table, and differs from nothing. An algorithm
+    that is new on a data set differs from the table without it; a further seed does not.
+
+    >>> was = {"a, test: fcf , seed 0, 1": "x", "b, test: fcf , seed 0, 2": "y"}
+    >>> differing(was, {"a, test: fcf , seed 0, 1": "x", "a, test: fcf , seed 1, 3": "z"})
+    []
+    >>> differing(was, {"a, test: fcf , seed 0, 1": "z"})
+    ['a, test: fcf , seed 0, 1']
+    >>> differing(was, {**was, "b, test: fpl , seed 0, 4": "z"})
+    ['b, test: fpl , seed 0, 4']
+    >>> differing(was, {"a, test: fcf , seed 0, 1": "x", "b, test: fcf k=2, seed 0, 5": "z"})
+    ['b, test: fcf , seed 0, 2']
+    >>> differing({}, was)
+    []
+    """
+    known = was.keys() - {TABLE}
+    before = {trained(label) for label in known or now}
+    today = {trained(label) for label in now}
+    differ = {label for label in was.keys() & now.keys() if was[label] != now[label]}
+    otherwise = {label for label in was.keys() - now.keys() if trained(label) in today}
+    added = {label for label in now.keys() - was.keys() if trained(label) not in before}
+    return sorted(differ | otherwise | added - {TABLE})
+
+
+def trained(label: str) -> tuple[str, str]:
+    """The data set and the algorithm of a training, of its label.
+
+    >>> trained("ml-100k, 10 or more ratings, test: fcf k=20, seed 0, 0d1f76cb")
+    ('ml-100k, 10 or more ratings', 'fcf')
+    """
+    where, _, what = label.partition(": ")
+    data, _, _ = where.rpartition(", ")
+    algorithm, _, _ = what.partition(" ")
+    return data, algorithm
 
 
 def of_day(stored: Mapping[str, StoredResult], day: int) -> list[str]:
@@ -162,12 +201,13 @@ def _confirmed(stored: StoredResult, trainings: int) -> dict[str, object]:
 
 
 def sample(
-    table: PaperTable, stored: StoredResult, cells: Cells, absent: list[str] | None = None
+    table: PaperTable, stored: StoredResult, cells: Cells, was: Sample, absent: list[str]
 ) -> Sample:
     """What some trainings of a result give after a few epochs: of every algorithm on every data set
-    one at least; without trainings, what its excerpt gives. absent: as in `asked_of`.
+    one at least, and those of `was` that are still asked for; without trainings, what its excerpt
+    gives. absent: as in `asked_of`.
 
-    Which depends on the table and its settings alone, not on what any training gives.
+    Which depends on the table, its settings and `was` alone, not on what any training gives.
     """
     asked: dict[str, Pair] = {}
 
@@ -181,9 +221,8 @@ def sample(
     if not asked:
         excerpt = Context(cells=cells, quick=True, seeds=2, only=stored.only)
         return {EXCERPT: found_sha256(table.run(excerpt))[:16]}
-    chosen = drawn(
-        {label: (cell.algorithm, part.rows.name) for label, (part, cell) in asked.items()}
-    )
+    new = drawn({label: trained(label) for label in asked})
+    chosen = sorted({*new, *(was.keys() & asked.keys())})
     outcomes = cells.outcomes_of([asked[label] for label in chosen])
     return {
         label: outcome_sha256(outcome)[:16] for label, outcome in zip(chosen, outcomes, strict=True)
