@@ -49,21 +49,17 @@ def test_numbers_and_bits_together_spend_what_one_gaussian_does(
     multiplier: float, cohort: int
 ) -> None:
     dpa: Any = pytest.importorskip("dp_accounting")
-    from entrenous.privacy.accountant import SampledGaussian, epsilon_of
 
     rule = AdaptiveClip(0.5, multiplier, cohort)
     both = dpa.ComposedDpEvent(
         [dpa.GaussianDpEvent(rule.of_numbers), dpa.GaussianDpEvent(2 * rule.of_bits)]
     )
-    accountant = dpa.rdp.RdpAccountant()
-    accountant.compose(dpa.SelfComposedDpEvent(dpa.PoissonSampledDpEvent(0.1, both), 40))
-    assert (
-        abs(
-            epsilon_of(SampledGaussian(multiplier, 0.1), 40, 1e-5, "rdp")
-            - accountant.get_epsilon(1e-5)
-        )
-        < 1e-9
-    )
+    spent = []
+    for event in (both, dpa.GaussianDpEvent(multiplier)):
+        accountant = dpa.rdp.RdpAccountant()
+        accountant.compose(dpa.SelfComposedDpEvent(dpa.PoissonSampledDpEvent(0.1, event), 40))
+        spent.append(accountant.get_epsilon(1e-5))
+    assert abs(spent[0] - spent[1]) < 1e-9
 
 
 def test_messages_are_cut_as_by_a_clip_that_stays_and_say_whether_they_were() -> None:

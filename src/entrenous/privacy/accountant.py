@@ -2,8 +2,9 @@
 (Google): each round is Poisson sampling, a clip, and Gaussian noise on the sum.
 
 The unit is a user with all of their data; two data sets are neighbours if one has a user more.
-Every round's sum is released. PLD (privacy loss distributions, numerical and tight) decides; RDP
-(Renyi, a closed bound, a little larger) is reported as well. Discrete Gaussian noise of this spread
+Where one user is exchanged for another, epsilon is larger, and is reported as well. Every round's
+sum is released. PLD (privacy loss distributions, numerical and tight) decides; RDP (Renyi, a closed
+bound, a little larger) begins searches. Discrete Gaussian noise of this spread
 is accounted for as Gaussian: C. Canonne, G. Kamath, T. Steinke, NeurIPS 2020.
 
 Cohorts of a fixed size are not offered: without Poisson sampling the same noise proves far less.
@@ -36,18 +37,19 @@ def epsilon_of(
     mechanism: SampledGaussian,
     rounds: int,
     delta: float,
-    by: Literal["pld", "rdp"] = "pld",
     grid: float = FINE,
+    exchanged: bool = False,
 ) -> float:
     """Epsilon at `delta` after so many rounds.
 
     grid: the step of PLD's loss distributions. A coarser one gives a little more, never less.
+    exchanged: one user is exchanged for another, in place of left out.
 
     Raises InputError where dp-accounting is not installed.
     """
     if rounds == 0:
         return 0.0
-    accountant = _accountant(by, grid)
+    accountant = _accountant("pld", grid, exchanged)
     accountant.compose(_event(mechanism, rounds))
     return float(accountant.get_epsilon(delta))
 
@@ -107,20 +109,19 @@ def most_rounds(mechanism: SampledGaussian, epsilon: float, delta: float, asked:
 def _event(mechanism: SampledGaussian, rounds: int) -> Any:
     """So many rounds of a mechanism in dp-accounting's words."""
     dpa = _library()
-    event = dpa.GaussianDpEvent(mechanism.multiplier)
-    if mechanism.rate != 1:
-        event = dpa.PoissonSampledDpEvent(mechanism.rate, event)
-    return dpa.SelfComposedDpEvent(event, rounds)
+    noise = dpa.GaussianDpEvent(mechanism.multiplier)
+    return dpa.SelfComposedDpEvent(dpa.PoissonSampledDpEvent(mechanism.rate, noise), rounds)
 
 
-def _accountant(by: str, grid: float) -> Any:
+def _accountant(by: str, grid: float, exchanged: bool = False) -> Any:
     """An accountant of dp-accounting that has accounted for nothing yet."""
-    _library()
+    neighbours = _library().NeighboringRelation
     from dp_accounting import pld, rdp
 
-    if by == "pld":
-        return pld.PLDAccountant(value_discretization_interval=grid)
-    return rdp.RdpAccountant()
+    if by == "rdp":
+        return rdp.RdpAccountant()
+    relation = neighbours.REPLACE_ONE if exchanged else neighbours.ADD_OR_REMOVE_ONE
+    return pld.PLDAccountant(relation, value_discretization_interval=grid)
 
 
 def _library() -> Any:

@@ -70,10 +70,11 @@ class PrivacyBudget:
                 os.fsync(file.fileno())
 
     def told(self) -> dict[str, Any]:
-        """The spent part of the budget, for a manifest: epsilon by PLD and by RDP."""
+        """The spent part of the budget, for a manifest."""
+        exchanged = epsilon_of(self.mechanism, self.spent, self.delta, exchanged=True)
         return {
             "epsilon": epsilon_of(self.mechanism, self.spent, self.delta),
-            "epsilon_rdp": epsilon_of(self.mechanism, self.spent, self.delta, "rdp"),
+            "epsilon_exchanged": exchanged,
             "budget": self.epsilon,
             "delta": self.delta,
             "noise_multiplier": self.mechanism.multiplier,

@@ -315,18 +315,26 @@ PROFILES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 )
 
 
-def epsilon_in_words(epsilon: float, delta: float, trainings: int = 1) -> str:
+def epsilon_in_words(
+    epsilon: float, delta: float, trainings: int = 1, *, exchanged: float = 0.0
+) -> str:
     """The sentence of every epsilon: whose it is, of how many trainings, and over which noise.
+    exchanged: the epsilon where one user is exchanged for another, 0 = not told.
 
     >>> epsilon_in_words(7.98, 1e-5)
     'epsilon 7.980 at delta 1e-05 of each user, of 1 training, over noise of the operating system'
+    >>> epsilon_in_words(7.98, 1e-5, exchanged=11.6)[-48:]
+    '(11.600 where one user is exchanged for another)'
     """
     of = "1 training"
     if trainings > 1:
         of = f"all {trainings} trainings on the same people"
     # Noise of the seed proves nothing, and no protection with an epsilon has it.
     noise = "noise of the operating system"
-    return f"epsilon {epsilon:.3f} at delta {delta:g} of each user, of {of}, over {noise}"
+    told = f"epsilon {epsilon:.3f} at delta {delta:g} of each user, of {of}, over {noise}"
+    if exchanged:
+        told += f" ({exchanged:.3f} where one user is exchanged for another)"
+    return told
 
 
 def refuse_of_networks(protection: Protection) -> None:

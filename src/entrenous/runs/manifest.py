@@ -77,7 +77,8 @@ class SpentPrivacy(TypedDict):
 
     epsilon: float
     """By PLD."""
-    epsilon_rdp: float
+    epsilon_exchanged: float
+    """The same, where one user is exchanged for another."""
     budget: float
     delta: float
     noise_multiplier: float
@@ -240,14 +241,15 @@ def spent(privacy: Mapping[str, Any]) -> list[str]:
     """
     if not privacy:
         return []
-    epsilon = epsilon_in_words(privacy["epsilon"], privacy["delta"])
+    exchanged = privacy["epsilon_exchanged"]
+    epsilon = epsilon_in_words(privacy["epsilon"], privacy["delta"], exchanged=exchanged)
     sums = (
         f"{privacy['releases']} noisy sums, noise {privacy['noise_multiplier']:.3f} x clip, each"
         f" user sampled at {privacy['rate']:.3f}"
     )
     return [
-        f"differential privacy, for the model and all sums: {epsilon} (by PLD; by RDP"
-        f" {privacy['epsilon_rdp']:.3f}); {sums}; figures on held-out rows are not covered"
+        f"differential privacy, for the model and all sums: {epsilon};"
+        f" {sums}; figures on held-out rows are not covered"
     ]
 
 

@@ -664,7 +664,9 @@ class FederationTerms(Settings):
         epsilon = self.proven(own.people)
         proof = "no epsilon"
         if epsilon is not None:
-            proof = epsilon_in_words(epsilon, own.delta)
+            # To exchange a person moves a sum twice as far: as four times as many answers do.
+            exchanged = self.proven(own.people, 4 * self.sums) or 0.0
+            proof = epsilon_in_words(epsilon, own.delta, exchanged=exchanged)
             if self.masked:
                 proof += f", of {own.answers} answers; the server sees who answers"
         told = f"{sums}{singly}; {noise}{clip}; {proof}{read}"

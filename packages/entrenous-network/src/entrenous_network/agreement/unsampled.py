@@ -45,6 +45,12 @@ def proven_for_all_rounds(
 def epsilon_of_gaussian(multiplier: float, rounds: int, delta: float) -> float:
     """The least epsilon at `delta` of so many releases with Gaussian noise of `multiplier` times
     the sensitivity.
+
+    Where one user is exchanged for another, a sum moves twice as far: as much is told as by four
+    times as many releases.
+
+    >>> [round(epsilon_of_gaussian(4.0, rounds, 1e-4), 2) for rounds in (20, 4 * 20)]
+    [4.35, 10.23]
     """
     if rounds == 0:
         return 0.0

@@ -108,7 +108,10 @@ def receipt_of_node(folder: Path, user: str | None = None) -> NodeReceipt:
     epsilon = terms.proven(people, len(left))
     proof = [NO_PROOF] if left else []
     if epsilon is not None:
-        proof = [PROOF.format(people, epsilon_in_words(epsilon, terms.protection.delta))]
+        # To exchange a person moves a sum twice as far: as four times as many answers do.
+        exchanged = terms.proven(people, 4 * len(left)) or 0.0
+        told = epsilon_in_words(epsilon, terms.protection.delta, exchanged=exchanged)
+        proof = [PROOF.format(people, told)]
     rounds: list[dict[str, int | None]] = []
     for device in left:
         counts = {"rows": device.rows, "positives": device.positives, "numbers": device.numbers}
