@@ -48,10 +48,6 @@ def change(results, **more):
     path.write_text(json.dumps(content))
 
 
-def another(results, *parts):
-    change(results, program={**origin(results)["program"], **{part: "0" * 64 for part in parts}})
-
-
 def confirmed(results):
     (line,) = confirm(["good"], out=results, threads=1)
     return line
@@ -79,8 +75,8 @@ def test_a_result_whose_sample_is_the_same_is_fresh_whatever_changed(results):
     assert state(results) == "not confirmed since 2026-01-02: training"
     assert not confirmed(results).differ and state(results) == "fresh"
     # What no short training shows is found where the sample is begun again.
-    change(results, confirmed=None, sample={}, table_sample="")
-    another(results, "training")
+    made = {**origin(results)["program"], "training": "0" * 64}
+    change(results, confirmed=None, sample={}, table_sample="", program=made)
     assert "nothing was recorded while it was fresh" in confirmed(results).said
 
 

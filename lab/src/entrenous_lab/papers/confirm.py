@@ -222,7 +222,7 @@ def sample(
         excerpt = Context(cells=cells, quick=True, seeds=2, only=stored.only)
         return {EXCERPT: found_sha256(table.run(excerpt))[:16]}
     new = drawn({label: trained(label) for label in asked})
-    chosen = sorted({*new, *(was.keys() & asked.keys())})
+    chosen = sorted(was.keys() & asked.keys() | new)
     outcomes = cells.outcomes_of([asked[label] for label in chosen])
     return {
         label: outcome_sha256(outcome)[:16] for label, outcome in zip(chosen, outcomes, strict=True)
@@ -238,11 +238,11 @@ def _label(cell: Cell, part: CellPart) -> str:
     )
 
 
-def drawn(groups: Mapping[str, tuple[str, str]]) -> list[str]:
+def drawn(groups: Mapping[str, tuple[str, str]]) -> set[str]:
     """MOST of some labels, or one of each group if there are more groups: in turns one of each.
     What is drawn depends on the labels alone.
 
-    >>> drawn({"a1": ("a", ""), "a2": ("a", ""), "b": ("b", "")})
+    >>> sorted(drawn({"a1": ("a", ""), "a2": ("a", ""), "b": ("b", "")}))
     ['a1', 'a2', 'b']
     >>> len(drawn({f"{n}": ("a" if n < 20 else f"{n}", "") for n in range(40)}))
     21
@@ -255,7 +255,7 @@ def drawn(groups: Mapping[str, tuple[str, str]]) -> list[str]:
     first = sorted(
         places, key=lambda label: places[label]
     )  # stable: within a turn as they were drawn
-    return sorted(first[: max(MOST, len(turn))])
+    return {*first[: max(MOST, len(turn))]}
 
 
 def outcome_sha256(outcome: Outcome) -> str:
