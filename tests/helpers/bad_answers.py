@@ -64,7 +64,7 @@ class Desk:
         """An intake with a round open, as a process that starts again has it."""
         asked = self.folder.members.by_node(np.arange(self.founded.terms.users))
         intake = RoundIntake(
-            self.founded.terms.run, self.folder.members, self.contract, self.lines.append
+            self.founded.terms, self.folder.members, self.contract, self.lines.append
         )
         intake.begin(
             Open(number, self.model, asked),

@@ -324,7 +324,7 @@ class LyingNode:
         self.path.unlink(missing_ok=True)
         self.journal = Journal(self.path)
         self.intake = RoundIntake(
-            self.sides.run, self.held.members, self.sides.contract, lambda line: None
+            self.sides.terms, self.held.members, self.sides.contract, lambda line: None
         )
         self.intake.begin(Open(1, self.model, self.asked), self.journal, [])
         assert self.intake.receive(self.good["node-4"]).code is Code.ACCEPTED

@@ -265,15 +265,6 @@ export async function opened(frame, sender) {
   return { head, said, signature, body };
 }
 
-// The JSON object in a frame.
-export function jsonOf(body, what) {
-  try {
-    return JSON.parse(text(body));
-  } catch {
-    throw new Refused("malformed", `${what}: no JSON`);
-  }
-}
-
 // ---- arrays -------------------------------------------------------------------------------------
 
 // By the name of a type: its class, and its name in the digest of a model.

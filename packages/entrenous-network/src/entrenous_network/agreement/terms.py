@@ -41,7 +41,7 @@ from ..secure_sum.graph import COMPLETE, faults, hiding
 from ..secure_sum.messages import MAX_PARTIES
 from ..secure_sum.party_list import Demands, in_days
 from ..wire.pushed import packed_bytes
-from .catalogue import Items
+from .catalogue import ItemLog
 from .files import FORMAT, read_json
 from .pins import AlgorithmPins, pins_of
 from .unsampled import proven_for_all_rounds
@@ -137,7 +137,9 @@ class FederationTerms(Settings):
     scale: tuple[float, float] = Field(
         (1.0, 1.0), description="lowest and highest rating; 1 and 1 where nothing is rated"
     )
-    items_sha256: str = Field("", description="of items.json, so that all number the items alike")
+    items_root: str = Field(
+        "", description="of the log of as many lines of items.jsonl, so that all number items alike"
+    )
     operator: str = Field(
         description=(
             "public key, Ed25519, hexadecimal: of the server, which signs requests, or of who signs"
@@ -221,7 +223,8 @@ class FederationTerms(Settings):
 
     _founding: FederationTerms | None = PrivateAttr(None)
     """The terms as they were signed, of a federation whose list of items has grown since."""
-    _retired: int = PrivateAttr(0)
+    _listed: int = PrivateAttr(0)
+    """The size of that list's log."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -289,20 +292,23 @@ class FederationTerms(Settings):
         digest = hashlib.sha256(founding.text().encode())
         return digest.hexdigest()[:32]
 
-    def with_items(self, items: Items) -> Self:
-        """Returns the terms of the same federation with a longer list of items. Its identity, and
+    def with_items(self, items: ItemLog) -> Self:
+        """Returns the terms of the same federation with the list of items of now. Its identity, and
         the catalogue in which its algorithm was tested, stay those of the founding.
         """
-        changed = {"items": len(items.ids), "items_sha256": items.sha256}
+        head = items.head
+        if (items.count, head.size) == (self.items, self.listed):
+            return self
+        changed = {"items": items.count, "items_root": head.root.hex()}
         longer = type(self).parse({**self.model_dump(mode="json"), **changed}, "terms")
         longer._founding = self._founding or self
-        longer._retired = len(items.retired)
+        longer._listed = head.size
         return longer
 
     @property
-    def retired(self) -> int:
-        """The number of items of the list that are recommended to nobody any more."""
-        return self._retired
+    def listed(self) -> int:
+        """The size of the log of items: one for each item, and for each that is retired."""
+        return self._listed or self.items
 
     @cached_property
     def run_bytes(self) -> bytes:

@@ -40,7 +40,7 @@ class SumTerms:
     noise: float = 0.0
     """The standard deviation of the noise that each device adds as its share; 0: none."""
     items: str = ""
-    """The sha256 of the list of items, so that parties with different lists make no sum."""
+    """The hexadecimal root of the log of items: parties with different lists make no sum."""
 
     def __post_init__(self) -> None:
         if self.bits not in (32, 64):

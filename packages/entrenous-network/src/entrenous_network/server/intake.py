@@ -17,6 +17,7 @@ from entrenous.core.contract.update import Total, Update
 from entrenous.core.types import Int64Array
 
 from ..agreement.members import Members
+from ..agreement.terms import FederationTerms
 from ..frames import contribution
 from ..frames.contribution import Caps, largest_body
 from ..frames.frames import Code, Frame, FrameRefused, opened, reason, signed_by
@@ -72,13 +73,13 @@ class RoundIntake:
 
     def __init__(
         self,
-        run: str,
+        terms: FederationTerms,
         members: Members,
         contract: Contract,
         log: Log,
         caps: Caps | None = None,
     ) -> None:
-        self.run = run
+        self.terms = terms
         self.members = members
         self.contract = contract
         self.log = log
@@ -200,7 +201,7 @@ class RoundIntake:
         now = self.belonging(frame, node, self._open)
         if head.model != now.model:
             raise FrameRefused(Code.WRONG_MODEL)
-        if head.items != self.contract.sizes["items"]:
+        if head.items != self.terms.listed:
             raise FrameRefused(Code.WRONG_ITEMS)
         if node in self.taken:
             is_same = self.taken[node] == digest
@@ -222,7 +223,7 @@ class RoundIntake:
         a node that was asked. Raises FrameRefused.
         """
         head = frame.head
-        if head.run != self.run:
+        if head.run != self.terms.run:
             raise FrameRefused(Code.WRONG_RUN)
         if now is None or (head.round < now.round and node in self._missed.get(head.round, ())):
             raise FrameRefused(Code.LATE)

@@ -225,7 +225,7 @@ class SecureRound:
             round=self._now.round,
             attempt=self._attempt_number,
             model=self._now.model,
-            items=self._folder.terms.items,
+            items=self._folder.terms.listed,
             about={"users": len(self._now.asked[name])},
         )
 
