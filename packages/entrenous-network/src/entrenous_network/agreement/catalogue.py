@@ -136,6 +136,13 @@ class Items(NamedTuple):
         return msgspec.json.Encoder().encode_lines(told)
 
     @property
+    def log(self) -> ItemLog:
+        """The log in which these items come. Raises InputError as `ItemLog.add`."""
+        log = ItemLog()
+        log.add(self.lines, "--items")
+        return log
+
+    @property
     def known(self) -> ItemFeatures | None:
         """The features that algorithms may learn from; None if nothing is known."""
         if not self.features:
@@ -178,16 +185,16 @@ class ItemLog:
 
     @property
     def items(self) -> Items:
-        """The items by columns."""
+        """The items by columns; there is one at least."""
+        first = self._items[0]
         places = None
-        if self._items and self._items[0].place is not UNSET:
+        if first.place is not UNSET:
             places = np.array([item.place for item in self._items], np.float64)
-        names = self._items[0].features if self._items else ()
         return Items(
             list(self._numbers),
             [item.title for item in self._items],
             places,
-            {name: [item.features[name] for item in self._items] for name in names},
+            {name: [item.features[name] for item in self._items] for name in first.features},
             tuple(sorted(self._retired)),
         )
 
@@ -205,10 +212,9 @@ class ItemLog:
 
     def since(self, path: Path, known: int) -> bytes:
         """Returns what somebody lacks who knows the first `known` lines. path: of the file."""
-        size, root = self.head
-        begin = self._ends[min(known, size)]
+        begin = self._ends[min(known, len(self._tree))]
         lines = new_lines(path, begin, self.length)
-        return msgspec.msgpack.encode(FurtherItems(size, root, lines))
+        return msgspec.msgpack.encode(FurtherItems(*self.head, lines))
 
     def take(self, body: Buffer, where: str) -> bytes:
         """Takes the lines that this log lacks, by what `since` made of them, and returns them.
@@ -237,9 +243,8 @@ class ItemLog:
             problem = f"line {1 + len(self._tree)} is no item"
             try:
                 change = msgspec.json.decode(line, type=ItemLine)
-            except (ValueError, RecursionError) as bad:
-                kind = type(bad).__name__
-                raise InputError(where, f"{problem} ({kind})", expected="JSON") from None
+            except ValueError:
+                raise InputError(where, problem, expected="the fields of one, as JSON") from None
             if len(line) > LONGEST:
                 raise InputError(where, problem, expected=f"at most {LONGEST} bytes")
             if change.retired is UNSET:

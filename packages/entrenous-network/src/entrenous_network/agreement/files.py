@@ -98,12 +98,11 @@ def new_lines(path: Path, start: int, end: int | None = None) -> bytes:
     """Returns the lines of a file from byte `start` on, up to byte `end`, each with its line feed;
     without a last one that is being written, or whose writer was killed. Raises InputError.
     """
-    try:
-        with path.open("rb") as file:
-            file.seek(start)
-            text = file.read(-1 if end is None else max(0, end - start))
-    except FileNotFoundError:
-        raise missing(path) from None
+    if not path.exists():
+        raise missing(path)
+    with path.open("rb") as file:
+        file.seek(start)
+        text = file.read(-1 if end is None else max(0, end - start))
     return text[: text.rfind(b"\n") + 1]
 
 

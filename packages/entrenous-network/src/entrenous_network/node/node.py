@@ -292,14 +292,13 @@ class FederatedNode:
 
     def _further_items(self, frame: Frame) -> bytes:
         """Takes a longer list of items, on which every item that this node knows has its number."""
-        path = self.folder / ITEMS
         try:
             with malformed(ITEMS_NEWS):
                 lines = self.listed.take(frame.body, ITEMS_NEWS)
                 check_growing(self.contract)
                 # Raises InputError where the algorithm cannot have so many.
                 self.terms.with_items(self.listed).make(place=self._place)
-            self.listed.write(path, lines)
+            self.listed.write(self.folder / ITEMS, lines)
         except BaseException:
             # What is not on the disk is not known.
             self.listed = current_items(self.folder, FederationTerms.read(self.folder / TERMS))

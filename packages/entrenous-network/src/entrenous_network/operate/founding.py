@@ -46,7 +46,7 @@ from entrenous.runs.plan import algorithm_of, with_set
 from entrenous.systems.named import kind_of
 
 from ..agreement.address import is_host, joined_address
-from ..agreement.catalogue import ITEMS, ItemLog, Items
+from ..agreement.catalogue import ITEMS, Items
 from ..agreement.certificates import make_keys
 from ..agreement.files import (
     IDENTITY,
@@ -189,8 +189,7 @@ def found_federation(
     # Every node gets the list of items, which holds no more than the algorithm needs.
     if not declared(kind).traits.learns_features:
         items = items._replace(features={})
-    log = ItemLog()
-    log.add(items.lines, "--items")
+    log = items.log
     terms = FederationTerms.parse(
         {
             **plan.terms(),

@@ -24,7 +24,7 @@ from entrenous.core.lock import changing
 from ..agreement.catalogue import ITEMS, ItemLog, Items
 from ..agreement.certificates import expiry, make_keys, names_of
 from ..agreement.files import IDENTITY, read_identity
-from ..agreement.growth import check_growing
+from ..agreement.growth import check_growing, current_items
 from ..agreement.members import MEMBERS, Member, Members
 from ..agreement.terms import TERMS, FederationTerms
 from ..agreement.tickets import DAYS, MOST, REVOKED, RevocationList, ends
@@ -71,17 +71,18 @@ def change_items(folder: Path, more: Items | None = None, retired: Collection[st
     if not terms.has_server:
         problem = "peers cannot tell each other of more items yet"
         raise InputError(str(folder), problem, expected="a federation of a server and its nodes")
-    items = ItemLog()
     with changing(operator):
+        items = current_items(operator, terms)
+        # What the server has not made its own yet.
         items.follow(operator / ITEMS)
-        lines = b"" if more is None else more.lines
+        lines = items.retiring(retired)
+        if more is not None:
+            lines += more.lines
         items.add(lines, "--add")
-        goes = items.retiring(retired)
-        items.add(goes, "--retire")
         longer = terms.with_items(items)
         own = server_folder.own_algorithm(operator)
         check_growing(bound(longer.make(place=own), longer.catalogue))
-        items.write(operator / ITEMS, lines + goes)
+        items.write(operator / ITEMS, lines)
     return items
 
 

@@ -119,9 +119,10 @@ class Trial:
                 expected=f"at least {people}, of {len(self.users)} who ever join",
                 fix="events of which more people join early",
             )
+        self.items = self._new_items(0)
         requests = [self._request(user) for user in there]
         place = Place(port=free_ports()[0])
-        made = found_federation(self.folder, self._new_items(0), requests, founding, place)
+        made = found_federation(self.folder, self.items, requests, founding, place)
         self.server = made.server
         self.terms = made.terms
         self._owner = JoinPlan(people=people, public_draws=True)
@@ -235,7 +236,7 @@ class Trial:
         events = self._waiting + self._take(rows)
         self._waiting = []
         if len(self.happened.items | self.happened.retired) > self.known:
-            change_items(self.folder, self._new_items(self.known))
+            self.items = change_items(self.folder, self._new_items(self.known)).items
             self.rounds(1)  # in which devices learn of them
         for event in events:
             if event.user in self.devices:
@@ -247,7 +248,7 @@ class Trial:
         if retired:
             self._retired |= retired
             named = [self.events.items[number] for number in sorted(retired)]
-            change_items(self.folder, None, named)
+            self.items = change_items(self.folder, None, named).items
         coming = self._newcomers()
         if coming:
             invitations = invite(self.folder, [self._request(user) for user in coming])

@@ -228,12 +228,12 @@ class ServerFolder:
         self._lists = _written(self.path)
         path = self.path / ITEMS
         is_open = self._has_open_round()
-        adopts = self._leads and not is_open
-        self.items.follow(path, None if adopts else listed(self.path))
-        self._waits = is_open and path.stat().st_size > self.items.length
-        # Not before all lines were found to be good.
-        if self._leads and listed(self.path) != self.items.length:
+        if self._leads and not is_open:
+            # Raises InputError for what is no line, before it counts.
+            self.items.follow(path)
             write_text(self.path / LISTED, str(self.items.length))
+        self.items.follow(path, listed(self.path))
+        self._waits = is_open and path.stat().st_size > self.items.length
         self.terms = self.terms.with_items(self.items)
         self.part = self.terms.part
         self.members.follow(self.path / MEMBERS)
@@ -250,8 +250,8 @@ class ServerFolder:
         """Returns True if the operator has changed members, items or addresses since they were
         read. Between two rounds `reload` takes that up.
         """
-        may_adopt = self._leads and self._waits and not self._has_open_round()
-        return _written(self.path) != self._lists or may_adopt
+        may_adopt = self._waits and not self._has_open_round()
+        return may_adopt or _written(self.path) != self._lists
 
     def _has_open_round(self) -> bool:
         """Returns True if a round was begun and is not over."""
