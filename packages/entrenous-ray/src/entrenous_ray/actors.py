@@ -21,17 +21,14 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, final
 
 from entrenous_network.agreement.address import joined_address
-from entrenous_network.agreement.catalogue import ITEMS
 from entrenous_network.agreement.files import IDENTITY
 from entrenous_network.agreement.growth import LISTED
-from entrenous_network.agreement.members import MEMBERS
-from entrenous_network.agreement.notice import ADDRESSES
 from entrenous_network.agreement.terms import TERMS
 from entrenous_network.links.https import HttpsPlan, listen
 from entrenous_network.operate.running import RayPlan, Say, served_by
 from entrenous_network.server.channel import Order, next_order
 from entrenous_network.server.pool import WorkerPool
-from entrenous_network.server.server_folder import LogFormat, ServerFolder
+from entrenous_network.server.server_folder import LISTS, LogFormat, ServerFolder
 from entrenous_network.server.worker import serve
 
 from entrenous import __version__
@@ -48,7 +45,6 @@ HELD = 5.0  # seconds that a question for messages is held, and that an actor ha
 ORDERS = "orders"
 MESSAGES = "messages"
 KEYS = ("server.crt", "server.key")
-LISTS = (MEMBERS, ITEMS, LISTED, ADDRESSES)  # which change, in a server's folder
 
 
 class ActorPlan(NamedTuple):
@@ -227,7 +223,7 @@ class RayWorkers:
         self.address = ""  # of the first actor, once it is there
         self._kind = ray.remote(concurrency_groups={ORDERS: 1, MESSAGES: 1})(WorkerActor)
         self._folder = folder
-        files = _files(folder, [TERMS, IDENTITY, *LISTS, "algorithm"])
+        files = _files(folder, [TERMS, IDENTITY, *LISTS, LISTED, "algorithm"])
         if https.keys is not None:
             files |= {f"keys/{name}": (https.keys / name).read_bytes() for name in KEYS}
         self._plan = ActorPlan(
@@ -272,7 +268,7 @@ class RayWorkers:
         return [asked[reference] for reference in said]
 
     def lists(self) -> Mapping[str, bytes]:
-        files = _files(self._folder, LISTS)
+        files = _files(self._folder, [*LISTS, LISTED])
         # Actors that are hired from now on get them at their start.
         self._plan = self._plan._replace(files={**self._plan.files, **files})
         return files

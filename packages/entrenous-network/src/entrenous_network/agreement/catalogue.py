@@ -14,8 +14,8 @@ numbered in the order of their lines, and keep their numbers, so that an old row
 for ever.
 
 Features are the further columns of the CSV file, other than `title`, `lat` and `lon`. Everybody who
-takes part reads them. Lines are the leaves of a log (`secure_sum/merkle.py`), of which the terms
-name the root at the founding.
+takes part reads them. Lines are the leaves of a log, as members are of another one; the terms name
+its root at the founding.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from entrenous.core.errors import InputError
 from entrenous.core.types import Float64Array
 from entrenous.data.interactions import SHOWN, Interactions, Vocabulary, text_array
 
-from ..secure_sum.merkle import Count, Hash, LogHead, MerkleTree
+from ..secure_sum.merkle import Count, Hash, MerkleTree
 from ..wire.completed import completed
 from ..wire.tensors import Buffer
 from .files import new_lines, write_lines
@@ -158,30 +158,21 @@ class Items(NamedTuple):
 @final
 class ItemLog:
     """The list of items, as the log that its lines are. What raises an error leaves it without use:
-    it is read again.
+    it is read again. tree: of its lines. length: their bytes.
     """
 
     def __init__(self) -> None:
+        self.length = 0
         self._items: list[ItemLine] = []
         self._numbers: dict[str, int] = {}  # of items, by id
         self._retired = set[int]()
-        self._tree = MerkleTree()
+        self.tree = MerkleTree()
         self._ends = array("q", [0])  # of the lines, in bytes of the file
 
     @property
     def count(self) -> int:
         """The number of items, retired ones included."""
         return len(self._items)
-
-    @property
-    def head(self) -> LogHead:
-        """The log as it is now."""
-        return self._tree.head
-
-    @property
-    def length(self) -> int:
-        """The bytes of all lines."""
-        return self._ends[-1]
 
     @property
     def items(self) -> Items:
@@ -198,10 +189,6 @@ class ItemLog:
             tuple(sorted(self._retired)),
         )
 
-    def begins(self, size: int, root: str) -> bool:
-        """Returns whether the first `size` lines have a root, in hexadecimal digits."""
-        return size <= len(self._tree) and self._tree.root(size).hex() == root
-
     def follow(self, path: Path, end: int | None = None) -> bool:
         """Takes the lines that came to a file since it was read, up to byte `end`. Returns whether
         there were any. Raises InputError as `add`.
@@ -212,9 +199,9 @@ class ItemLog:
 
     def since(self, path: Path, known: int) -> bytes:
         """Returns what somebody lacks who knows the first `known` lines. path: of the file."""
-        begin = self._ends[min(known, len(self._tree))]
+        begin = self._ends[min(known, len(self.tree))]
         lines = new_lines(path, begin, self.length)
-        return msgspec.msgpack.encode(FurtherItems(*self.head, lines))
+        return msgspec.msgpack.encode(FurtherItems(*self.tree.head, lines))
 
     def take(self, body: Buffer, where: str) -> bytes:
         """Takes the lines that this log lacks, by what `since` made of them, and returns them.
@@ -223,7 +210,7 @@ class ItemLog:
         """
         said = msgspec.msgpack.decode(body, type=FurtherItems)
         self.add(said.lines, where)
-        if self.head != (said.size, said.root):
+        if self.tree.head != (said.size, said.root):
             raise ValueError("not the list that is known here with more lines")
         return said.lines
 
@@ -240,7 +227,7 @@ class ItemLog:
         if rest:
             raise InputError(where, "the last line is cut short", expected="a line feed at its end")
         for line in whole:
-            problem = f"line {1 + len(self._tree)} is no item"
+            problem = f"line {1 + len(self.tree)} is no item"
             try:
                 change = msgspec.json.decode(line, type=ItemLine)
             except ValueError:
@@ -251,8 +238,9 @@ class ItemLog:
                 self._come(change, where)
             else:
                 self._retire(change, change.retired, where)
-            self._tree.append(line)
-            self._ends.append(self.length + len(line) + 1)
+            self.tree.append(line)
+            self.length += len(line) + 1
+            self._ends.append(self.length)
 
     def _come(self, item: ItemLine, where: str) -> None:
         """Adds an item. Raises InputError."""

@@ -48,7 +48,8 @@ def current_items(folder: Path, terms: FederationTerms) -> ItemLog:
     path = folder / ITEMS
     items.follow(path, listed(folder))
     # Nodes that number items otherwise would train on each other's rows of other items.
-    if not items.begins(terms.listed, terms.items_root):
+    tree = items.tree
+    if len(tree) < terms.listed or tree.root(terms.listed).hex() != terms.items_root:
         fix = f"get the {ITEMS} that belongs to {TERMS}"
         raise InputError(str(path), "not the list of items of the terms", fix=fix)
     return items

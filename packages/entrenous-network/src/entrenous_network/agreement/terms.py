@@ -296,14 +296,14 @@ class FederationTerms(Settings):
         """Returns the terms of the same federation with the list of items of now. Its identity, and
         the catalogue in which its algorithm was tested, stay those of the founding.
         """
-        head = items.head
+        head = items.tree.head
         changed = {"items": items.count, "items_root": head.root.hex()}
         longer = type(self).parse({**self.model_dump(mode="json"), **changed}, "terms")
         longer._founding = self._founding or self
         longer._listed = head.size
         return longer
 
-    @property
+    @cached_property
     def listed(self) -> int:
         """The size of the log of items: one for each item, and for each that is retired."""
         return self._listed or self.items

@@ -171,7 +171,8 @@ class FederatedNode:
         """Reads the rows again if they have changed: new ones count from the next round on. Reads
         all anew where another process has taken a longer list of items.
         """
-        if self.listed.follow(self.folder / ITEMS):
+        items = self.folder / ITEMS
+        if items.stat().st_size > self.listed.length and self.listed.follow(items):
             self._begin()
         if self.store.count(CHANGES) != self._changes:
             self._read_rows()

@@ -196,7 +196,7 @@ def found_federation(
             **_protection(kind.parse(preset), plan),
             "users": min(users, MOST_USERS),
             "items": log.count,
-            "items_root": log.head.root.hex(),
+            "items_root": log.tree.head.root.hex(),
             "algorithm_sha256": source_sha256(kind),
             "nonce": secrets.token_hex(8),
             "operator": public_bytes(key).hex(),

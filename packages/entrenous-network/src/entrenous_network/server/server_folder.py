@@ -48,6 +48,7 @@ PHASE = "server"
 CHECKPOINTS = f"checkpoint-{PHASE}-*.safetensors"
 KEPT_MODELS = f"kept-{PHASE}-*.safetensors"
 JOURNALS = "round-*.journal"
+LISTS = (MEMBERS, ITEMS, ADDRESSES)  # which the operator changes
 MODEL = "model.safetensors"
 FIRST = "first.safetensors"  # the model that it begins with, if that was trained elsewhere
 LOG = "server.log"
@@ -530,7 +531,7 @@ def _written(path: Path) -> list[tuple[int, int]]:
     how long they are.
     """
     found = []
-    for name in (MEMBERS, ITEMS, ADDRESSES):
+    for name in LISTS:
         if (path / name).exists():
             about = (path / name).stat()
             found.append((about.st_mtime_ns, about.st_size))
