@@ -49,6 +49,7 @@ CHECKPOINTS = f"checkpoint-{PHASE}-*.safetensors"
 KEPT_MODELS = f"kept-{PHASE}-*.safetensors"
 JOURNALS = "round-*.journal"
 LISTS = (MEMBERS, ITEMS, ADDRESSES)  # which the operator changes
+OF_WORKERS = (*LISTS, LISTED)  # which a worker needs again when they have changed
 MODEL = "model.safetensors"
 FIRST = "first.safetensors"  # the model that it begins with, if that was trained elsewhere
 LOG = "server.log"
