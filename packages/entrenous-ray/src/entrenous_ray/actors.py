@@ -278,8 +278,8 @@ class RayWorkers:
 
 def _files(folder: ServerFolder, names: Sequence[str]) -> dict[str, bytes]:
     """Returns the content of those files of a server's folder that are there."""
-    paths = {name: folder.path / name for name in names}
-    return {name: path.read_bytes() for name, path in paths.items() if path.exists()}
+    paths = [folder.path / name for name in names]
+    return {path.name: path.read_bytes() for path in paths if path.exists()}
 
 
 def serve_by_actors(
