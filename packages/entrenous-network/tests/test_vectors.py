@@ -42,7 +42,7 @@ from javascript import (
 from paths import NETWORK, ROOT
 
 from entrenous.privacy.protection import UNCUT, Protection, narrow_bound
-from tests.vectors import FOLDER, of_sum, text_of, vectors
+from tests.vectors import FOLDER, text_of, vectors
 
 PAGE = ROOT / "docs" / "protocol.md"
 LINKS = NETWORK / "links"
@@ -104,20 +104,6 @@ def test_javascript_reproduces_the_vectors() -> None:
     ended = done(DEVICE.with_name("vectors.mjs"))
     assert ended.returncode == 0, ended.stderr
     assert len(ended.stdout.splitlines()) == len(list(FOLDER.glob("*.json")))
-
-
-@needs_node
-def test_javascript_reproduces_a_sum_of_parties_round_a_ring(tmp_path: Path) -> None:
-    """Above 128 parties each has few neighbours; this sum is too long to be stored."""
-    names = [f"node-{number:03d}" for number in range(130)]
-    made = of_sum(names, names[70])
-    for place, party in enumerate(made["parties"]):
-        # A few of them: each checks the signatures of all.
-        if place not in (0, 64, 70, 71, 129):
-            party["said"] = {}
-    (tmp_path / "sum.json").write_text(text_of(made))
-    ended = done(DEVICE.with_name("vectors.mjs"), tmp_path / "sum.json")
-    assert ended.returncode == 0, ended.stderr
 
 
 @pytest.fixture

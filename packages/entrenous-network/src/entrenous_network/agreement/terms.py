@@ -37,9 +37,9 @@ from entrenous.privacy.told import HOLDS_AGAINST, of_operator, of_shown
 from entrenous.runs.plan import algorithm_of
 from entrenous.systems.gossip_learning import GossipLearning
 
-from ..secure_sum.graph import COMPLETE, faults, hiding
 from ..secure_sum.messages import MAX_PARTIES
 from ..secure_sum.party_list import Demands, in_days
+from ..secure_sum.quorum import faults, hiding
 from ..wire.pushed import packed_bytes
 from .catalogue import ItemLog
 from .files import FORMAT, read_json
@@ -754,13 +754,12 @@ def most_by_lot(users: int, groups: int = 1) -> int:
 
 
 def least_people(users: int) -> int:
-    """Returns the fewest people whose sum hides each of them, whoever of so many users are parties:
-    up to COMPLETE members the share that may be in league is of all of them.
+    """Returns the fewest people whose sum hides each of them, whoever of so many users are parties.
 
     >>> least_people(12), least_people(40), least_people(10_000)
     (4, 6, 15)
     """
-    return hiding(faults(min(users, COMPLETE)))
+    return hiding(faults(0, users))
 
 
 def further(rounds: int) -> int:

@@ -147,8 +147,8 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """The name of the sender."""
     round: int = 0
     attempt: int = 0
-    view: bytes | msgspec.UnsetType = msgspec.UNSET
-    """Of a message of a secure sum: the hash of all that its sender has seen."""
+    view: bytes = b""
+    """Of a message whose signature is passed on: the hash of all that its sender has seen."""
     nonce: bytes = b""
     model: bytes = b""
     """The sha256 of the download of the round."""

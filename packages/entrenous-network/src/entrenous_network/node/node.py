@@ -47,7 +47,7 @@ from ..agreement.growth import (
 from ..agreement.members import MEMBER, OwnEntry, longer
 from ..agreement.terms import TERMS, FederationTerms
 from ..frames import contribution
-from ..frames.agreed_model import AGREED, KEPT, TAKEN, OfferedModel, check_agreed
+from ..frames.agreed_model import AGREED, KEPT, TAKEN, OfferedModel, check_agreed, word_head
 from ..frames.frames import (
     ADDRESS_NEWS,
     ITEMS_NEWS,
@@ -55,10 +55,12 @@ from ..frames.frames import (
     Code,
     Frame,
     FrameRefused,
+    framed,
 )
 from ..frames.request import NodeRequest, Responder, announced, malformed
 from ..frames.row_tests import RowTests
 from ..secure_sum.messages import STAGES
+from ..wire.statement import DOMAIN
 from .common import Common
 from .node_store import (
     CHANGES,
@@ -259,7 +261,8 @@ class FederatedNode:
                 raise FrameRefused(Code.PAST_ROUND, "a newer trained model has come")
         self.store.note(SAID, word)
         self._offered = OfferedModel(number, digest, arrays_of(download))
-        return self.responder.seal(TAKEN, round=number, model=digest)
+        said = word_head(self.terms.run, number, self.name, digest)
+        return bytes(framed(said, self.key.sign(DOMAIN + said), []))
 
     def _agreed_model(self, frame: Frame) -> bytes:
         """Takes the words of the other nodes, by which the offered model is kept or not."""

@@ -212,7 +212,7 @@ class SecureRound:
             lambda name: self._seal("advert", b"", name),
             lambda name: self._seal("share", own.roster(), name),
             work,
-            lambda name: self._seal("consent", own.survivors(name), name),
+            lambda name: self._seal("consent", own.survivors(), name),
             lambda name: self._seal("unmask", own.consents(), name),
         )
         return [Stage(number, ask) for number, ask in enumerate(asks)]
