@@ -166,7 +166,6 @@ class LyingServer:
             said,
             tensors.write(arrays),
             sides.key,
-            **({"nonce": said["nonce"]} if len(said["nonce"]) != 16 else {}),
         )
 
     def some(self) -> Int64Array:
@@ -352,7 +351,6 @@ class LyingNode:
             said,
             body,
             self.sides.nodes[name].key,
-            **({"nonce": said["nonce"]} if len(said["nonce"]) != 16 else {}),
         )
 
     def try_one(self) -> None:

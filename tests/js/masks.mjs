@@ -358,9 +358,8 @@ export class Party {
 }
 
 // The head of a frame whose signature is passed on, without the frame.
-export async function sharedHead(kind, { run, round, attempt }, name, view, message) {
-  const about = { size: message.length, digest: await p.sha256(message) };
-  return p.encode({ kind, run, round, attempt, node: p.bytesOf(name), view, ...about });
+export function sharedHead(kind, { run, round, attempt }, name, view, message) {
+  return p.headFor(kind, message, { run, round, attempt, node: name, view });
 }
 
 export async function termsDigest(terms, { size, root }) {

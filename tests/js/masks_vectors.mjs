@@ -117,7 +117,7 @@ async function elsewhere(made, party, at, stage, view, message) {
     of({ attempt: 9 }).head(stage, name, view, message),
     party.head(stage, name, new Uint8Array(32), message),
     party.head(stage, name, view, p.joined(message, [0])),
-    p.joined(Uint8Array.of(0x89), good.subarray(1), p.encode("items"), p.encode(1)),
+    p.joined(Uint8Array.of(0x9c), good.subarray(1), p.encode(1)),
   ];
   const key = await p.signingKey(p.unhex(identity));
   return Promise.all(heads.map(async (head) => p.sign(key, p.statement(await head))));

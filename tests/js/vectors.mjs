@@ -90,12 +90,12 @@ function draws() {
 async function frames() {
   const { frames: made, arrays, here } = read("frames");
   for (const { private: key, fields, head, signature, frame } of made) {
-    const { kind, node, nonce, model, size, digest, ...others } = fields;
+    const { kind, node, view, model, size, digest, ...others } = fields;
     const body = p.unhex(frame).slice(-size || Infinity);
     const whole = {
       ...others,
       node: p.text(p.unhex(node)),
-      nonce: p.unhex(nonce),
+      view: p.unhex(view),
       model: p.unhex(model),
     };
     equal(p.hex(await p.seal(await p.signingKey(p.unhex(key)), kind, body, whole)), frame);
@@ -127,7 +127,6 @@ async function frames() {
   const fields = {
     run: here.run,
     node: here.node,
-    nonce: p.unhex(here.nonce),
     about: { time: here.time },
   };
   const key = await p.signingKey(p.unhex(here.private));

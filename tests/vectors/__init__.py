@@ -245,14 +245,13 @@ def of_frames() -> dict[str, Any]:
     }
     nothing: dict[str, Any] = {}
     for kind, node, about in (("work", "server", fields), ("taken", "shop-1", nothing)):
-        with patch.object(frames, "secrets", Named(kind)):
-            content = body if kind == "work" else b""
-            frame = frames.seal(identity(node), kind, content, run=RUN, node=node, **about)
+        content = body if kind == "work" else b""
+        frame = frames.seal(identity(node), kind, content, run=RUN, node=node, **about)
         opened = frames.opened(frame)
         made.append(
             {
                 "private": secret(node),
-                "fields": msgspec.to_builtins(opened.head, builtin_types=(bytes,)),
+                "fields": msgspec.structs.asdict(opened.head),
                 "head": opened.said,
                 "signature": opened.signature,
                 "frame": frame,
@@ -272,16 +271,13 @@ def of_frames() -> dict[str, Any]:
 
 def here() -> dict[str, Any]:
     """Returns the header by which a node shows its key at a given second."""
-    with patch.object(frames, "secrets", Named("here")):
-        frame = frames.seal(
-            identity("shop-1"), "here", run=RUN, node="shop-1", about={"time": 1_800_000_000}
-        )
+    about = {"time": 1_800_000_000}
+    frame = frames.seal(identity("shop-1"), "here", run=RUN, node="shop-1", about=about)
     return {
         "private": secret("shop-1"),
         "run": RUN,
         "node": "shop-1",
         "time": 1_800_000_000,
-        "nonce": frames.opened(frame).head.nonce,
         "header": SCHEME + urlsafe_b64encode(frame).decode(),
     }
 

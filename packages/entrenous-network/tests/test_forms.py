@@ -36,11 +36,10 @@ GOOD: dict[str, Any] = {
     "inbox": [b"\7", [BOX, BOX]],
     "consents": [b"\7", bytes(192)],
     "members": [2, HASH, [HASH]],
-    "head": {
-        **{"kind": "work", "run": "ab" * 16, "node": b"server", "round": 3, "attempt": 1},
-        **{"nonce": bytes(16), "model": HASH, "items": 9, "order": "<", "about": {"users": 1}},
-        **{"size": 4, "digest": HASH, "view": HASH},
-    },
+    "head": [
+        *("work", "ab" * 16, b"server", 3, 1),
+        *(HASH, HASH, 9, {"users": 1}, 4, HASH),
+    ],
 }
 KINDS: dict[str, Any] = {
     "members": LongerLog,

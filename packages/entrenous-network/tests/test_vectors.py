@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from entrenous_network.frames.frames import Code, Head
+from entrenous_network.frames.frames import Code
 from entrenous_network.links.https import HttpsServerLink
 from entrenous_network.operate.device_http import ROUTES
 from entrenous_network.operate.founding import (
@@ -22,6 +22,7 @@ from entrenous_network.operate.founding import (
 )
 from entrenous_network.secure_sum.party_list import Demands, PartyList, refusal
 from entrenous_network.secure_sum.refusal import CODES
+from entrenous_network.wire.statement import Head
 from federation_links import ratings, server_sha256, simulated
 from javascript import (
     DEVICE,
@@ -79,7 +80,7 @@ def test_the_page_has_every_text_that_begins_a_signature_or_hash(page: str) -> N
     text = "\n".join(path.read_text() for path in sources if path.name != "tickets.py")
     begun = set(re.findall(r'b?"(entrenous [a-z ]+\d?)(?:\\0|\\n)?[^"]*"', text))
     signed = {each for each in begun if re.search(r"\d$|seed|share|group", each)}
-    assert {"entrenous frame 1", "entrenous secure sum 7"} <= signed
+    assert {"entrenous frame 1", "entrenous secure sum 8"} <= signed
     for each in signed:
         assert f'"{each}"' in page, each
 

@@ -20,8 +20,9 @@ import msgspec
 import numpy as np
 from bad_answers import framed
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from entrenous_network.frames.frames import Head, opened
+from entrenous_network.frames.frames import opened
 from entrenous_network.wire import tensors
+from entrenous_network.wire.statement import Head
 
 Where: TypeAlias = tuple[str | int, ...]
 Tree: TypeAlias = Any  # Record, Packed, Arrays, list, dict, array, or a plain value
@@ -168,7 +169,7 @@ def put_together(found: Opened, key: Ed25519PrivateKey) -> bytes:
     if found.attacked not in DERIVED:
         head["size"] = len(body)
         head["digest"] = hashlib.sha256(body).digest()
-    said = msgspec.msgpack.encode(head)
+    said = msgspec.msgpack.encode(list(head.values()))
     return framed(said, key, body)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from entrenous_network.secure_sum.refusal import SumRefused
 from entrenous_network.secure_sum.server import SecureSumServer
 from entrenous_network.secure_sum.terms import Floors, SumTerms
 from entrenous_network.secure_sum.vector import SumRows
-from entrenous_network.wire.statement import DOMAIN
+from entrenous_network.wire.statement import DOMAIN, Head
 from msgspec import msgpack, structs
 from secure_sum_in_memory import (
     ALL,
@@ -71,8 +72,8 @@ def signature(number: int, head: bytes) -> bytes:
 def heads(stage: int, who: int, view: bytes, body: bytes) -> list[bytes]:
     """Heads that are not those of a message of `terms()`: each has one thing wrong."""
     good = terms().head(stage, name(who), view, body)
-    fields = msgpack.decode(good)
-    wrong: list[tuple[str, object]] = [
+    fields = msgpack.decode(good, type=Head)
+    wrong: list[tuple[str, Any]] = [
         ("kind", m.STAGES[(stage + 1) % 5]),
         ("run", "another"),
         ("round", 4),
@@ -82,12 +83,12 @@ def heads(stage: int, who: int, view: bytes, body: bytes) -> list[bytes]:
         ("view", terms(attempt=1).digest(members(5).head)),
         ("size", len(body) + 1),
         ("digest", bytes(32)),
-        ("nonce", bytes(16)),
+        ("model", bytes(32)),
     ]
-    made = [m.encode({**fields, field: value}) for field, value in wrong]
-    made.append(m.encode(dict(reversed(fields.items()))))
+    made = [m.encode(structs.replace(fields, **{field: value})) for field, value in wrong]
     # The same number in a longer form.
-    made.append(good.replace(b"\xa5round\x03", b"\xa5round\xcc\x03"))
+    made.append(good.replace(b"\x03\x00\xc4", b"\xcc\x03\x00\xc4"))
+    assert good not in made
     return made
 
 

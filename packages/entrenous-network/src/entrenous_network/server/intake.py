@@ -57,7 +57,6 @@ class ReadAnswer(NamedTuple):
 
     frame: bytes
     node: str
-    nonce: bytes
     read: Update | Total
     """The contribution of the answer."""
 
@@ -95,7 +94,6 @@ class RoundIntake:
         self.total: Total = self.contract.empty_total()
         self.taken: dict[str, bytes] = {}  # identity_of each node's answer
         self.lengths: dict[str, float] = {}
-        self._nonces: set[bytes] = set()
         self._left = dict.fromkeys(asked)  # who was asked and has not answered
         self._largest = largest_body(self.contract, asked)
         self._journal: Journal | None = None
@@ -171,13 +169,11 @@ class RoundIntake:
         # Marked at once, so that a second one that came with it is refused.
         self.taken[node] = digest
         self._left.pop(node, None)
-        self._nonces.add(answer.head.nonce)
-        return ReadAnswer(frame, node, answer.head.nonce, read)
+        return ReadAnswer(frame, node, read)
 
     def _forget(self, answer: ReadAnswer) -> None:
         del self.taken[answer.node], self.lengths[answer.node]
         self._left[answer.node] = None
-        self._nonces.discard(answer.nonce)
 
     # ---- one check after the other ---------------------------------------------------------------
 
@@ -206,8 +202,6 @@ class RoundIntake:
         if node in self.taken:
             is_same = self.taken[node] == digest
             raise FrameRefused(Code.DUPLICATE if is_same else Code.CONFLICT)
-        if head.nonce in self._nonces or len(head.nonce) != 16:
-            raise FrameRefused(Code.REPLAYED_NONCE)
         users = now.asked[node]
         if head.about.get("users") != len(users):
             raise FrameRefused(Code.WRONG_COUNT, "of devices")
