@@ -83,7 +83,7 @@ len(books), "Glass Bread" in books
 # %% [bash]
 # (echo item; echo "New Moon") > new.csv
 # entrenous federation items club --add new.csv
-# until [ -e phone/longer-items.json ]; do sleep 1; done
+# until grep -q "New Moon" phone/items.jsonl; do sleep 1; done
 
 # %%
 with entrenous.Device("phone") as device:

@@ -166,7 +166,6 @@ class LyingServer:
             said,
             tensors.write(arrays),
             sides.key,
-            **({"nonce": said["nonce"]} if len(said["nonce"]) != 16 else {}),
         )
 
     def some(self) -> Int64Array:
@@ -324,7 +323,7 @@ class LyingNode:
         self.path.unlink(missing_ok=True)
         self.journal = Journal(self.path)
         self.intake = RoundIntake(
-            self.sides.run, self.held.members, self.sides.contract, lambda line: None
+            self.sides.terms, self.held.members, self.sides.contract, lambda line: None
         )
         self.intake.begin(Open(1, self.model, self.asked), self.journal, [])
         assert self.intake.receive(self.good["node-4"]).code is Code.ACCEPTED
@@ -352,7 +351,6 @@ class LyingNode:
             said,
             body,
             self.sides.nodes[name].key,
-            **({"nonce": said["nonce"]} if len(said["nonce"]) != 16 else {}),
         )
 
     def try_one(self) -> None:

@@ -6,7 +6,6 @@ same seed gives the same values.
 from __future__ import annotations
 
 import hashlib
-import os
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -159,10 +158,8 @@ class Hostile:
             "round": lambda: self.near(int(said["round"])),
             "attempt": lambda: self.near(int(said["attempt"])),
             "items": lambda: self.near(int(said["items"])),
-            "nonce": lambda: self.draw.choice(NONCES),
             "model": lambda: self.draw.choice(HASHES),
             "about": lambda: self.about(said["about"]),
-            "order": lambda: ">",
             "run": lambda: self.draw.choice(["", "0" * 32, str(said["run"])[:-1]]),
             "kind": lambda: self.draw.choice(
                 ["who", "work", "model", "update", "sum", "advert", "mask", "unmask", "taken", ""]
@@ -192,8 +189,7 @@ class Hostile:
 
 def taken_apart(frame: Frame) -> dict[str, Any]:
     """The fields of a head, by name."""
-    found: dict[str, Any] = msgspec.to_builtins(frame.head, builtin_types=(bytes,))
-    return found
+    return msgspec.structs.asdict(frame.head)
 
 
 def signed(said: Mapping[str, Any], body: bytes, key: Ed25519PrivateKey, **head: Any) -> bytes:
@@ -204,10 +200,9 @@ def signed(said: Mapping[str, Any], body: bytes, key: Ed25519PrivateKey, **head:
         **said,
         "size": len(body),
         "digest": hashlib.sha256(body).digest(),
-        "nonce": os.urandom(16),
         **head,
     }
-    packed = msgspec.msgpack.encode(whole)
+    packed = msgspec.msgpack.encode(list(whole.values()))
     return framed(packed, key, body)
 
 

@@ -296,7 +296,7 @@ def links_to(
     fewer = replacing("terms.json", '"people": 10', '"people": 4')
     lies: list[tuple[Callable[[Parts], object], str]] = [
         (fewer, "has the federation"),
-        (replacing("items.json", "film-0y", "film-99y"), "items.json is not that of the terms"),
+        (replacing("items.jsonl", "film-0y", "film-99y"), "items: not the list of the terms"),
         (lambda parts: parts.update({"identity.key": "00" * 32}), "sent what is no invitation"),
         (lambda parts: parts.pop("terms.json"), "sent what is no invitation"),
     ]
@@ -309,7 +309,7 @@ def links_to(
         (_as_another(shop="5e" * 32), "or is a shop's"),
         (_as_another(first=0, last=1), "for several users"),
         (_as_another(first=0, last=0), "the log of members has no"),
-        (lambda parts: parts.update({MEMBER: "{}"}), "format undefined; expected 7"),
+        (lambda parts: parts.update({MEMBER: "{}"}), "format undefined; expected 8"),
         (lambda parts: parts.pop(MEMBER), "this is no invitation (SyntaxError)"),
     ]
     for lie, said in [*lies, *of_members]:

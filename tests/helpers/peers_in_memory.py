@@ -54,7 +54,7 @@ def terms(n: int, algorithm: str = "pepper-gmf", **more: Any) -> FederationTerms
             "settings": SMALL,
             "users": n,
             "items": ITEMS,
-            "items_sha256": "0" * 64,
+            "items_root": "0" * 64,
             "seed": 3,
             "draws": "public",
             "period": 2.0,

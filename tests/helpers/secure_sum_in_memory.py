@@ -95,8 +95,8 @@ def masked(
 def consented(
     parties: Mapping[str, SecureSumClient], server: SecureSumServer, gone: Collection[str] = ()
 ) -> dict[str, SecureSumClient]:
-    for each, client in left(parties, gone).items():
-        server.add(client.consent(server.survivors(each)))
+    for client in left(parties, gone).values():
+        server.add(client.consent(server.survivors()))
     return left(parties, gone)
 
 

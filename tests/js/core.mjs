@@ -8,24 +8,24 @@
 //   key()               that key, as WebCrypto has it
 //
 //   request.json                                    who the device is
-//   terms.json, items.json, longer-items.json, member.json, invitation.json, ca.crt
+//   terms.json, items.jsonl, member.json, invitation.json, ca.crt
 //                                                   what it was invited to
 //   device.json                                     what its owner has decided
 //   state.json                                      what changes: rows, the newest model and answer
 
 import { clipped } from "./clip.mjs";
 import * as f from "./forms.mjs";
-import { listOf, longer, textOf, digestOf } from "./items.mjs";
+import { further, listOf } from "./items.mjs";
 import { KINDS, MaskedSide } from "./masked.mjs";
 import { isListed } from "./merkle.mjs";
 import { MODELS, best, settingsOf, unknownSetting } from "./models.mjs";
 import * as p from "./protocol.mjs";
 
-export const FORMAT = 7;
+export const FORMAT = 8;
 const LISTED = 10; // items of a list in which a new row is a hit
 const TESTS = 3; // numbers of tests of new rows
 const NO_TESTS = [0, 0, 0]; // rows, hits, sum of 1 / rank
-const PARTS = ["terms.json", "items.json", "longer-items.json", "member.json", "invitation.json"];
+export const PARTS = ["terms.json", "items.jsonl", "member.json", "invitation.json"];
 const UNCOUNTED = new Set(["items", "members"]); // requests that are about no list of items
 
 export class BadInput extends Error {}
@@ -56,7 +56,7 @@ const AMOUNT = f.number(0, 1e6);
 const COUNT = f.maybe(f.whole());
 const TERMS = {
   ...{ topology: f.text(), algorithm: f.text(), operator: f.like(/^[0-9a-f]{64}$/) },
-  ...{ items_sha256: f.text(), draws: f.one("public", "secret"), seed: f.whole() },
+  ...{ items_root: HASH, draws: f.one("public", "secret"), seed: f.whole() },
   ...{ users: f.whole(2), items: f.whole(1), interactions: f.whole(1), rounds: f.whole(1) },
   ...{ accuracy: f.maybe(AMOUNT), settings: f.object({}), protection: f.object({}) },
 };
@@ -125,12 +125,8 @@ export function understood(invitation, rows, insisted) {
     );
     checkServer({ server, tls });
     checkTerms(terms, floors);
-    if (p.hex(await p.sha256(p.bytesOf(invitation["items.json"]))) !== terms.items_sha256)
-      throw new BadInput("items.json is not that of the terms");
-    let items = listOf(JSON.parse(invitation["items.json"]));
-    if (invitation["longer-items.json"])
-      items = await longer(items, JSON.parse(invitation["longer-items.json"]));
-    return { floors, terms, server, tls, history: historyOf(rows, items.ids) };
+    const { ids } = await listOf(invitation["items.jsonl"], terms);
+    return { floors, terms, server, tls, history: historyOf(rows, ids) };
   });
 }
 
@@ -251,8 +247,7 @@ export class Device {
     device.run = await runOf(said);
     device.operator = p.unhex(device.terms.operator);
     device.model = MODELS[device.terms.algorithm];
-    const grown = await files.read("longer-items.json");
-    await device.list(listOf(JSON.parse(grown ?? (await files.read("items.json")))), grown !== null);
+    device.list(await listOf(await files.read("items.jsonl"), device.terms));
     const stored = await files.read("state.json");
     // What a device begins with is drawn once: from secret draws it would be another each time.
     device.state = stored
@@ -275,13 +270,13 @@ export class Device {
   }
 
   // Takes a list of items as that of now: all shapes follow from it.
-  async list(items, grown) {
+  list(items) {
     this.items = items;
     this.settings = { ...settingsOf(this.terms), items: items.ids.length };
     this.schema = this.model.receives(this.settings);
     this.length = this.model.length(this.settings) + (this.terms.accuracy ? TESTS : 0);
     // Parties of a sum sign the list, so that those with different ones make no sum.
-    this.listed = grown ? await digestOf(items) : this.terms.items_sha256;
+    this.listed = p.hex(items.root);
   }
 
   async keep(changes) {
@@ -321,7 +316,7 @@ export class Device {
     try {
       const { head, body } = await p.opened(frame, this.operator);
       const { round, attempt, model } = head;
-      about = { round, attempt, model, items: this.settings.items };
+      about = { round, attempt, model, items: this.items.size };
       if (head.run !== this.run) throw new p.Refused("wrong-run");
       const answering = { ...about, about: { users: head.about.users ?? 0 } };
       if (head.kind === "items") return await this.further(body, answering);
@@ -349,21 +344,20 @@ export class Device {
 
   // ---- items that come ----
 
-  checkItems({ items, about }) {
-    const known = this.settings.items;
-    const retired = this.items.retired.length;
-    if (items === known && (about.retired ?? 0) === retired) return;
-    const why = new p.Refused("wrong-items", `${known} items are known here, ${retired} retired`);
+  checkItems({ items }) {
+    const known = this.items.size;
+    if (items === known) return;
+    const why = new p.Refused("wrong-items", `${known} lines of items are known here`);
     throw Object.assign(why, { about: { known } });
   }
 
-  // Takes a longer list of items, which is on the disk before anything is signed under it.
+  // Takes the lines that its list of items lacks, which is on the disk before anything is signed under it.
   async further(body, about) {
-    const items = await longer(this.items, p.jsonOf(body, "items"));
-    await this.files.write("longer-items.json", textOf(items));
-    await this.list(items, true);
+    const items = await further(this.items, body);
+    await this.files.write("items.jsonl", items.text);
+    this.list(items);
     this.masks?.begin();
-    return this.seal("items", new Uint8Array(), { ...about, items: this.settings.items });
+    return this.seal("items", new Uint8Array(), { ...about, items: items.size });
   }
 
   async worked(head, body, about) {

@@ -6,11 +6,11 @@
 import { readFileSync } from "node:fs";
 
 import { LONGER } from "./merkle.mjs";
-import { WORDS, packed } from "./masked.mjs";
+import { packed } from "./masked.mjs";
 import { ADVERTISED, FROM_SERVER } from "./masks.mjs";
 import * as p from "./protocol.mjs";
 
-const KINDS = { ...FROM_SERVER, advert: ADVERTISED, words: WORDS, members: LONGER };
+const KINDS = { ...FROM_SERVER, advert: ADVERTISED, members: LONGER };
 
 const taken = (make) => {
   try {

@@ -1,107 +1,72 @@
-// Lists of items, and how they become longer (docs/protocol.md, "Items that come").
+// The list of items, as the log that its lines are (docs/protocol.md, "The log of items").
 
+import * as f from "./forms.mjs";
+import { HASH, grown, rootOf } from "./merkle.mjs";
 import * as p from "./protocol.mjs";
+
+const LONGEST = 1 << 16; // bytes of a line, at most
+const DEGREES = f.number(-Number.MAX_VALUE, Number.MAX_VALUE);
+const ITEM = f.exact({
+  ...{ id: f.text(1), title: f.maybe(f.text()), place: f.maybe(f.row(DEGREES, DEGREES)) },
+  features: f.maybe(f.map(f.text())),
+});
+const RETIRED = f.exact({ retired: f.whole() });
+// The size and the root of a log, and the lines of it that somebody lacks.
+const FURTHER = f.row(f.whole(), HASH, f.bytes());
+const EMPTY = { ids: [], retired: [], told: null, nodes: [], size: 0, text: "" };
 
 const bad = (why) => {
   throw new p.Refused("malformed", `items: ${why}`);
 };
-const isText = (value) => typeof value === "string";
-const equal = (a, b) => JSON.stringify(a) === JSON.stringify(b);
-const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
-
-// A list of items from its fields. Refuses one that says something of some items alone.
-export function listOf(fields) {
-  if (!isObject(fields)) bad("no object");
-  const { ids, titles, places, features = {}, retired = [] } = fields;
-  const told = (texts) =>
-    Array.isArray(texts) && texts.length === ids.length && texts.every(isText);
-  const isPlace = (place) =>
-    Array.isArray(place) && place.length === 2 && place.every(Number.isFinite);
-  if (!Array.isArray(ids) || !ids.length || !ids.every((id) => isText(id) && id)) bad("ids");
-  if (new Set(ids).size !== ids.length) bad("an item is there twice");
-  const named = titles?.length ? titles : ids.map(() => "");
-  const list = { ids, titles: named, places, features, retired };
-  if (!told(list.titles)) bad("titles");
-  if (!isObject(features) || !Object.values(features).every(told)) bad("features");
-  if (!(places === null || (places?.length === ids.length && places.every(isPlace)))) bad("places");
-  const isNext = (item, at) =>
-    Number.isInteger(item) && item > (retired[at - 1] ?? -1) && item < ids.length;
-  if (!Array.isArray(retired) || !retired.every(isNext)) bad("retired");
-  return list;
-}
-
-// The list that a server has sent, whole or as a difference. Refuses one on which a known item is
-// missing, or is another one.
-export async function longer(known, sent) {
-  if (!isObject(sent)) bad("no object");
-  let list;
-  if ("after" in sent) {
-    list = joined(known, sent);
-    if (sent.after !== known.ids.length || (await digestOf(list)) !== sent.sha256)
-      bad("not what this list lacks");
-  } else list = listOf(sent);
-  const first = (values) => values.slice(0, known.ids.length);
-  if (!equal(first(list.ids), known.ids)) bad("an item is missing, or has another number");
-  if (!known.retired.every((item) => list.retired.includes(item))) bad("a retired item is back");
-  if (!equal(Object.keys(list.features).sort(), Object.keys(known.features).sort()))
-    bad("other features");
-  for (const [name, texts] of Object.entries(known.features))
-    if (!equal(first(list.features[name]), texts)) bad("an item has other features");
-  if (!equal(list.places && first(list.places), known.places)) bad("an item has another place");
-  return list;
-}
-
-// A list with what it lacks at its end.
-function joined(known, { ids, titles, places, features = {}, retired }) {
-  if (![ids, titles].every(Array.isArray) || !isObject(features)) bad("no lists");
-  const blank = ids.map(() => "");
-  const more = (texts) => (Array.isArray(texts) ? texts : bad("features"));
-  const whole = (name) => [...known.features[name], ...(ids.length ? more(features[name]) : [])];
-  const names = Object.keys(known.features);
-  if (ids.length && !equal(Object.keys(features).sort(), [...names].sort())) bad("other features");
-  return listOf({
-    ids: [...known.ids, ...ids],
-    titles: [...known.titles, ...(titles.length ? titles : blank)],
-    places: known.places && [...known.places, ...(places ?? [])],
-    features: Object.fromEntries(names.map((name) => [name, whole(name)])),
-    retired,
-  });
-}
-
-// ---- the bytes of a list, of which parties of a sum sign the hash --------------------------------
-
-const text = (value) =>
-  JSON.stringify(value).replace(
-    /[\u007f-\uffff]/g,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
-
-// A float as Python writes it: 1.0 and 1e-05, where JavaScript writes 1 and 0.00001.
-export function float(number) {
-  const [digits, exponent] = number.toExponential().split("e");
-  const power = Number(exponent);
-  if (number !== 0 && (power < -4 || power >= 16)) {
-    const sign = power < 0 ? "-" : "+";
-    return `${digits}e${sign}${String(Math.abs(power)).padStart(2, "0")}`;
+const jsonOf = (line) => {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return bad("a line is no JSON");
   }
-  const plain = Object.is(number, -0) ? "-0" : String(number);
-  return plain.includes(".") ? plain : `${plain}.0`;
+};
+
+// The list of a file that begins with the list of some terms.
+export async function listOf(text, terms) {
+  const begun = text.split("\n").slice(0, terms.items).join("\n") + "\n";
+  const first = await longer(EMPTY, begun);
+  if (first.size !== terms.items || p.hex(first.root) !== terms.items_root)
+    bad("not the list of the terms");
+  return longer(first, text.slice(begun.length));
 }
 
-const row = (parts) => `[${parts.join(", ")}]`;
-
-export function textOf({ ids, titles, places, features, retired }) {
-  const parts = [
-    `"ids": ${row(ids.map(text))}`,
-    `"titles": ${titles.some(Boolean) ? row(titles.map(text)) : "null"}`,
-    `"places": ${places ? row(places.map((place) => row(place.map(float)))) : "null"}`,
-  ];
-  const told = Object.entries(features).map(
-    ([name, texts]) => `${text(name)}: ${row(texts.map(text))}`,
-  );
-  if (told.length) parts.push(`"features": {${told.join(", ")}}`);
-  if (retired.length) parts.push(`"retired": ${row(retired)}`);
-  return `{${parts.join(", ")}}`;
+// The list that a server has sent, as its lines and its head.
+export async function further(list, body) {
+  const [size, root, lines] = p.decode(body, FURTHER);
+  const made = await longer(list, p.text(lines));
+  if (made.size !== size || !p.same(made.root, root))
+    bad("not the list that is known here with more lines");
+  return made;
 }
 
-export const digestOf = async (list) => p.hex(await p.sha256(p.bytesOf(textOf(list))));
+// A list with some lines of text at its end.
+export async function longer(list, text) {
+  const lines = text.split("\n");
+  if (lines.pop() !== "") bad("the last line is cut short");
+  const ids = new Set(list.ids);
+  const retired = new Set(list.retired);
+  let { told, nodes } = list;
+  for (const line of lines) {
+    const change = jsonOf(line);
+    const leaf = p.bytesOf(line);
+    if (leaf.length > LONGEST) bad("a line is too long");
+    if (RETIRED(change) && change.retired < ids.size && !retired.has(change.retired))
+      retired.add(change.retired);
+    else if (ITEM(change) && !ids.has(change.id)) {
+      const { id, place, features = {} } = change;
+      const columns = JSON.stringify([place !== undefined, Object.keys(features).sort()]);
+      told ??= columns;
+      if (columns !== told) bad("other columns than the first item had");
+      ids.add(id);
+    } else bad("a line is none, or is of an item that is known");
+    nodes = await grown(nodes, leaf);
+  }
+  const size = list.size + lines.length;
+  const made = { ids: [...ids], retired: [...retired], told, nodes, size, text: list.text + text };
+  return { ...made, root: await rootOf(nodes) };
+}

@@ -9,9 +9,7 @@ const FORM =
   /^(https?):\/\/([^/#\s]{1,255})\/join#([0-9a-f]{32})\.([0-9a-f]{32})\.([0-9a-f]{64}|)$/;
 const LARGEST = 1 << 26; // bytes of an answer, at most
 const CERTIFICATE = 1 << 14; // bytes of an authority's certificate, at most
-const SENT = new Set(
-  ["terms", "items", "longer-items", "member", "invitation"].map((name) => `${name}.json`),
-).add("ca.crt");
+const SENT = new Set([...core.PARTS, "ca.crt"]);
 const NEW = "ask the operator for a new link";
 // What a server says, and what to do.
 const REFUSALS = {

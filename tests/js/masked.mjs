@@ -3,9 +3,8 @@
 
 import * as lots from "./lots.mjs";
 import { cohortOf, offers, old, timesWithNow } from "./lots.mjs";
-import * as f from "./forms.mjs";
-import { Party, SIGNATURE, STAGES, SumRefused, floorsOf } from "./masks.mjs";
-import { ENTRY, LONGER, begins, isListed } from "./merkle.mjs";
+import { FROM_SERVER, Party, STAGES, SumRefused, floorsOf, sharedHead } from "./masks.mjs";
+import { LONGER, begins, isListed } from "./merkle.mjs";
 import { sampler, seeded } from "./noise.mjs";
 import * as p from "./protocol.mjs";
 
@@ -13,8 +12,6 @@ const NO_TESTS = [0, 0, 0];
 // Where a sum has words of 32 bits: how far from 0 a number of a message is at most, and how many
 // people's then fit.
 const NARROW = [32, 16, 8, 4].map((bound) => [bound, 32768 / bound - 1]);
-// What nodes have signed of the model that came to them: heads of frames, with their signatures.
-export const WORDS = f.list(f.row(f.row(f.bytes(0, 4096), SIGNATURE), ENTRY), 4096);
 export const KINDS = new Set([...STAGES, "agreed", "members"]);
 
 // The terms of a sum, as every party computes them.
@@ -316,7 +313,14 @@ export class MaskedSide {
     if (before > head.round) throw new p.Refused("past-round");
     await device.keep({ word });
     this.offer = { round: head.round, digest, newest: device.seen(download, head.round) };
-    return device.seal("taken", new Uint8Array(), { round: head.round, model: digest });
+    const said = await this.word(device.name, this.offer);
+    return p.framed(device.key, said, new Uint8Array());
+  }
+
+  // The head of what a node says of a model that has come, as everybody builds it anew.
+  word(name, { round, digest }) {
+    const { run } = this.device;
+    return sharedHead("taken", { run, round, attempt: 0 }, name, digest, new Uint8Array());
   }
 
   async agreed(requested, body) {
@@ -324,15 +328,12 @@ export class MaskedSide {
     if (!offer) throw new p.Refused("not-asked");
     this.checkMembers(requested);
     const same = new Set();
-    for (const [[said, signature], entry] of p.decode(body, WORDS)) {
-      const [[listed, key]] = entry;
-      const head = p.headOf(said);
-      const name = p.text(head.node);
-      if (name !== listed || !(await isListed(log, entry))) throw new p.Refused("unknown-node");
-      if (!(await p.verified(key, signature, p.statement(said))))
-        throw new p.Refused("bad-signature");
-      if (head.kind !== "taken" || head.run !== device.run) throw new p.Refused("wrong-kind");
-      if (head.round === offer.round && p.same(head.model, offer.digest)) same.add(name);
+    for (const [entry, signature] of p.decode(body, FROM_SERVER.roster)) {
+      const [[name, key]] = entry;
+      if (!(await isListed(log, entry))) throw new p.Refused("unknown-node");
+      const said = p.statement(await this.word(name, offer));
+      if (!(await p.verified(key, signature, said))) throw new p.Refused("bad-signature");
+      same.add(name);
     }
     const { quorum } = floorsOf(log.size, 0);
     const { rounds, protection } = device.terms;

@@ -6,25 +6,24 @@ import { ENTRY, isListed } from "./merkle.mjs";
 import * as p from "./protocol.mjs";
 
 const subtle = globalThis.crypto.subtle;
-const DOMAIN = "entrenous secure sum 7";
+const DOMAIN = "entrenous secure sum 8";
 export const STAGES = ["advert", "share", "mask", "consent", "unmask"];
 const [ADVERT, SHARES, MASKED, CONSENT, UNMASKING] = [0, 1, 2, 3, 4];
 const PRIME = 2n ** 256n + 297n;
 const SHARE = 33; // bytes of a share
 const NOTHING = new Uint8Array();
-const MOST = 4096; // parties of one sum
+const MOST = 1024; // parties of one sum
 const SET = f.bytes(1, MOST / 8); // of parties, as bits
 const BOX = f.bytes(94, 94);
 const HASH = f.bytes(32, 32);
-export const SIGNATURE = f.bytes(64, 64);
-// The messages that a device opens, by the name that each begins with.
+const SIGNATURE = f.bytes(64, 64);
+// The messages that a device opens.
 const SIGNED = f.row(ENTRY, SIGNATURE, f.bytes(0, 256));
 export const ADVERTISED = f.row(HASH, HASH, HASH, HASH);
 export const FROM_SERVER = {
-  roster: f.row(f.one("roster"), f.list(SIGNED, MOST)),
-  inbox: f.row(f.one("inbox"), SET, f.list(BOX, MOST)),
-  survivors: f.row(f.one("survivors"), SET, f.list(f.row(HASH, SIGNATURE), MOST)),
-  consents: f.row(f.one("consents"), SET, f.bytes(0, 64 * MOST)),
+  roster: f.list(SIGNED, MOST),
+  inbox: f.row(SET, f.list(BOX, MOST)),
+  consents: f.row(SET, f.bytes(0, 64 * MOST)),
 };
 const digest = (...parts) => p.sha256(p.encode(parts));
 const bigOf = (bytes) => BigInt(`0x${p.hex(bytes)}`);
@@ -101,68 +100,11 @@ function placesOf(set, parties) {
   return p.same(bits(places, parties), set) ? places : null;
 }
 
-// ---- the graph: who shares masks and secrets with whom -------------------------------------------
-
-const COMPLETE = 128; // parties up to which everyone is everyone's neighbour
-
-// How many of these parties may be in league with the server, and the signatures that bind a list.
+// How many of these parties may be in league with the server; and the quorum: the signatures that bind
+// a list, and the shares that give a secret.
 export function floorsOf(parties, members) {
-  const counted = members <= COMPLETE ? Math.max(parties, members) : parties;
-  const faults = Math.max(1, Math.ceil(counted * 0.1 - 1e-9));
+  const faults = Math.ceil(Math.max(parties, Math.min(members, 128)) / 10);
   return { faults, quorum: Math.floor((parties + faults) / 2) + 1 };
-}
-
-// The neighbours of each party, and the shares that give a secret.
-export function degreeOf(parties, members = 0) {
-  const all = { degree: parties - 1, threshold: floorsOf(parties, members).quorum };
-  if (parties <= COMPLETE) return all;
-  const tail = (numbers) => parties * numbers.reduce((a, b) => a + b, 0);
-  for (let degree = 2; degree < parties; degree += 2) {
-    const inLeague = binomial(degree, 0.1);
-    const surviving = binomial(degree, 0.7);
-    let threshold = 1;
-    while (threshold <= degree && tail(inLeague.slice(threshold)) >= 1e-6) threshold += 1;
-    // A larger threshold only makes it more likely that too few survive.
-    if (threshold <= degree && tail(surviving.slice(0, threshold)) < 1e-3) {
-      return { degree, threshold };
-    }
-  }
-  throw new SumRefused("roster", `no graph for ${parties} parties`);
-}
-
-// P(X = 0), ..., P(X = k).
-function binomial(k, chance) {
-  let ways = 1;
-  return Array.from({ length: k + 1 }, (_, i) => {
-    if (i) ways = (ways * (k - i + 1)) / i;
-    return ways * chance ** i * (1 - chance) ** (k - i);
-  });
-}
-
-// view: of the roster. Nobody can choose a place on the ring: the order follows from all keys.
-export async function graphOf(names, view, members) {
-  const places = names.map((_, place) => place);
-  const { degree, threshold } = degreeOf(names.length, members);
-  const floors = floorsOf(names.length, members);
-  const hashes = await Promise.all(
-    names.map((name) => p.sha256(p.joined(view, p.bytesOf(name))).then(p.hex)),
-  );
-  const ring = [...places].sort((a, b) => (hashes[a] < hashes[b] ? -1 : 1));
-  const n = names.length;
-  // Where everybody is everybody's neighbour, the reach goes round the ring.
-  const reach = Math.ceil(degree / 2);
-  const around = (place) => {
-    const at = ring.indexOf(place);
-    const steps = Array.from({ length: 2 * reach + 1 }, (_, step) => at + step - reach + n);
-    return [...new Set(steps.map((step) => ring[step % n]))].sort((a, b) => a - b);
-  };
-  // Where `reach` in a row are missing at two places, the rest falls apart into two sums.
-  const joined = (alive) => {
-    const at = ring.map((place, step) => step).filter((step) => alive.includes(ring[step]));
-    const gaps = at.map((step, k) => (at[(k + 1) % at.length] - step + n) % n);
-    return gaps.filter((gap) => gap > reach).length < 2;
-  };
-  return { ...floors, threshold, around, joined };
 }
 
 // ---- a party ------------------------------------------------------------------------------------
@@ -208,19 +150,17 @@ export class Party {
 
   // A message as a frame, signed with the hash of all that was seen.
   async signed(stage, view, message) {
-    const head = this.head(stage, this.name, view, message.length, await p.sha256(message));
+    const head = await this.head(stage, this.name, view, message);
     return p.framed(this.identity, head, message);
   }
 
   // The head of a party's frame. Everybody can build it anew: its signature is good for all.
-  head(stage, name, view, size, hash) {
-    const { run, round, attempt } = this.terms;
-    const node = p.bytesOf(name);
-    return p.encode({ kind: STAGES[stage], run, round, attempt, node, view, size, digest: hash });
+  head(stage, name, view, message) {
+    return sharedHead(STAGES[stage], this.terms, name, view, message);
   }
 
-  async check(stage, name, size, hash, signature) {
-    const statement = p.statement(this.head(stage, name, this.views[stage], size, hash));
+  async check(stage, name, message, signature) {
+    const statement = p.statement(await this.head(stage, name, this.views[stage], message));
     const genuine = await p.verified(this.keys.get(name), signature, statement);
     demand(genuine, "signature", `'${name}' did not sign this, or signed it about another list`);
   }
@@ -239,15 +179,13 @@ export class Party {
     return this.once(SHARES, roster, async () => {
       await this.meet(decoded(roster, FROM_SERVER.roster));
       const { me, view } = this;
-      const { threshold } = this.graph;
-      const places = this.around;
-      const points = places.map((place) => place + 1);
-      const ofMasks = split(this.secrets.masks, threshold, points, this.random);
-      const ofSeed = split(this.secrets.seed, threshold, points, this.random);
+      const points = this.names.map((_, place) => place + 1);
+      const ofMasks = split(this.secrets.masks, this.quorum, points, this.random);
+      const ofSeed = split(this.secrets.seed, this.quorum, points, this.random);
       const hashes = [];
       const boxes = [];
-      for (const [at, place] of places.entries()) {
-        const pair = [ofMasks[at], ofSeed[at]];
+      for (const place of points.keys()) {
+        const pair = [ofMasks[place], ofSeed[place]];
         hashes.push(await committed(view, me, place, pair));
         if (place === me) {
           this.own = pair;
@@ -262,7 +200,7 @@ export class Party {
   }
 
   // The others, by their signed adverts: known, in order, for this attempt, with the same model.
-  async meet([, roster]) {
+  async meet(roster) {
     const leaves = roster.map(([[leaf]]) => leaf);
     const names = leaves.map(([name]) => name);
     demand(
@@ -284,7 +222,7 @@ export class Party {
       const [[name, , first, last]] = entry;
       const listed = first === last && (await isListed(this.log, entry));
       demand(listed, "unknown", "the log does not have each party, with one user");
-      await this.check(ADVERT, name, message.length, await p.sha256(message), signature);
+      await this.check(ADVERT, name, message, signature);
       const [model, boxes, masks, seed] = decoded(message, ADVERTISED);
       // A model made for one party alone would mark that party's numbers in the sum.
       demand(p.same(model, this.terms.model), "model", `'${name}' signed another model`);
@@ -292,15 +230,13 @@ export class Party {
       seen.push(p.bytesOf(name), message);
     }
     this.view = await digest(this.views[0], seen);
-    const graph = await graphOf(names, this.view, this.log.size);
-    Object.assign(this, { names, me, adverts, graph, around: graph.around(me) });
+    Object.assign(this, { names, me, adverts, ...floorsOf(names.length, this.log.size) });
     this.enough([...names.keys()], null);
   }
 
   // Refuses parties whose sum would not hide this one, by itself or compared with earlier sums.
   enough(places, rows) {
-    const { floors } = this;
-    const { faults, quorum } = this.graph;
+    const { floors, faults, quorum } = this;
     const people = places.map((place) => this.names[place]);
     const least = Math.max(floors.people, this.terms.people, quorum, faults + 2);
     demand(people.length >= least, "floor", `${people.length} people; at least ${least}`);
@@ -321,21 +257,21 @@ export class Party {
   mask(inbox, vector, rows) {
     return this.once(MASKED, inbox, async () => {
       const { me } = this;
-      const [, set, boxes] = decoded(inbox, FROM_SERVER.inbox);
+      const [set, boxes] = decoded(inbox, FROM_SERVER.inbox);
       const sharers = this.list(set, [...this.names.keys()], "sharers");
-      const near = this.near(sharers);
-      demand(boxes.length === near.length, "box", "not a box of each neighbour");
+      const { length: people } = this.enough(sharers, rows);
+      const others = sharers.filter((place) => place !== me);
+      demand(boxes.length === others.length, "box", "not a box of each other party");
       this.held = new Map([[me, this.own]]);
-      for (const [at, place] of near.entries()) {
+      for (const [at, place] of others.entries()) {
         this.held.set(place, await unsealed(await this.boxKey(place, place, me), boxes[at]));
       }
       this.rows = rows;
-      const { length: people } = this.enough(sharers, rows);
       const { bits = 64 } = this.terms;
       const words = wordsOf(vector, bits, people);
       const own = await derive(this.secrets.seed, "own", this.view, me, me);
       (await maskOf(own, words.length, bits)).forEach((word, at) => (words[at] += word));
-      for (const place of near) {
+      for (const place of others) {
         const common = await p.agree(this.secrets.masks, this.adverts[place].masks);
         const key = await derive(
           common,
@@ -350,7 +286,6 @@ export class Party {
         else mask.forEach((word, at) => (words[at] -= word));
       }
       this.sharers = sharers;
-      this.size = words.byteLength;
       this.views[2] = await digest(this.view, [set]);
       return this.signed(MASKED, this.views[2], new Uint8Array(words.buffer));
     });
@@ -363,12 +298,7 @@ export class Party {
     return subtle.importKey("raw", key, "AES-GCM", false, ["encrypt", "decrypt"]);
   }
 
-  // The neighbours among some places.
-  near(places) {
-    return places.filter((place) => place !== this.me && this.around.includes(place));
-  }
-
-  // A list of parties from the server: all of `among`, this one and enough holders of its shares.
+  // A list of parties from the server: all of `among`, and this one.
   list(set, among, code) {
     const places = placesOf(set, this.names.length);
     demand(
@@ -376,26 +306,15 @@ export class Party {
       code,
       "a list of parties that cannot be",
     );
-    const holders = places.filter((place) => this.around.includes(place));
-    demand(holders.length >= this.graph.threshold, "floor", "too few hold shares of this party");
     return places;
   }
 
   consent(survivors) {
     return this.once(CONSENT, survivors, async () => {
-      const [, set, uploads] = decoded(survivors, FROM_SERVER.survivors);
-      const alive = this.list(set, this.sharers, "survivors");
+      const alive = this.list(survivors, this.sharers, "survivors");
       const people = this.enough(alive, this.rows);
-      demand(this.graph.joined(alive), "survivors", "they fall apart into groups");
-      const near = this.near(alive);
-      demand(uploads.length === near.length, "survivors", "not an upload of each survivor");
-      // The server cannot count in a party whose vector it does not have.
-      for (const [at, place] of near.entries()) {
-        const [hash, signature] = uploads[at];
-        await this.check(MASKED, this.names[place], this.size, hash, signature);
-      }
       this.alive = alive;
-      this.views[3] = await digest(this.views[2], [set]);
+      this.views[3] = await digest(this.views[2], [survivors]);
       this.consented = { model: p.hex(this.terms.model), people };
       return this.signed(CONSENT, this.views[3], NOTHING);
     });
@@ -403,7 +322,7 @@ export class Party {
 
   unmask(consents) {
     return this.once(UNMASKING, consents, async () => {
-      const [, set, signatures] = decoded(consents, FROM_SERVER.consents);
+      const [set, signatures] = decoded(consents, FROM_SERVER.consents);
       const signers = placesOf(set, this.names.length);
       demand(
         signers?.every((place) => this.alive.includes(place)),
@@ -417,19 +336,13 @@ export class Party {
       );
       // Two lists cannot both have a quorum, so nobody gets both kinds of shares of a party.
       demand(
-        signers.length >= this.graph.quorum,
+        signers.length >= this.quorum,
         "quorum",
-        `${signers.length} signed; at least ${this.graph.quorum}`,
+        `${signers.length} signed; at least ${this.quorum}`,
       );
-      const empty = await p.sha256(NOTHING);
       for (const [at, place] of signers.entries()) {
-        await this.check(
-          CONSENT,
-          this.names[place],
-          0,
-          empty,
-          signatures.slice(64 * at, 64 * at + 64),
-        );
+        const signature = signatures.slice(64 * at, 64 * at + 64);
+        await this.check(CONSENT, this.names[place], NOTHING, signature);
       }
       const shares = [];
       for (const place of [...this.held.keys()].sort((a, b) => a - b)) {
@@ -442,6 +355,11 @@ export class Party {
       return answer;
     });
   }
+}
+
+// The head of a frame whose signature is passed on, without the frame.
+export function sharedHead(kind, { run, round, attempt }, name, view, message) {
+  return p.headFor(kind, message, { run, round, attempt, node: name, view });
 }
 
 export async function termsDigest(terms, { size, root }) {

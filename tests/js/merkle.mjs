@@ -4,7 +4,7 @@
 import * as f from "./forms.mjs";
 import * as p from "./protocol.mjs";
 
-const HASH = f.bytes(32, 32);
+export const HASH = f.bytes(32, 32);
 const PROOF = f.list(HASH, 64);
 const LEAF = f.row(f.text(1, 128), HASH, f.whole(), f.whole(), f.bytes(0, 32));
 // A member with its place in the log, and the proof of both.
@@ -12,7 +12,7 @@ export const ENTRY = f.row(LEAF, f.whole(), PROOF);
 // A longer log, with the proof that it begins as the one before.
 export const LONGER = f.row(f.whole(), HASH, PROOF);
 
-export const leafHash = (leaf) => p.sha256(p.joined(Uint8Array.of(0), p.encode(leaf)));
+export const leafHash = (leaf) => p.sha256(p.joined(Uint8Array.of(0), leaf));
 const nodeHash = (left, right) => p.sha256(p.joined(Uint8Array.of(1), left, right));
 const above = (isLeft, digest, other) =>
   isLeft ? nodeHash(other, digest) : nodeHash(digest, other);
@@ -38,7 +38,7 @@ function wayOf(index, size, edge = 0) {
 export async function isListed({ size, root }, [leaf, index, proof]) {
   const way = index < size ? wayOf(index, size) : null;
   if (way?.length !== proof.length) return false;
-  let digest = await leafHash(leaf);
+  let digest = await leafHash(p.encode(leaf));
   for (const [at, isLeft] of way.entries()) digest = await above(isLeft, digest, proof[at]);
   return p.same(digest, root);
 }
@@ -57,4 +57,21 @@ export async function begins({ size, root }, before, proof) {
     if (isLeft) old = await above(isLeft, old, others[at]);
   }
   return p.same(old, before.root) && p.same(now, root);
+}
+
+// The complete nodes of a tree, [leaves under it, hash] from left to right, with one more leaf.
+export async function grown(nodes, leaf) {
+  const others = [...nodes];
+  let [size, digest] = [1, await leafHash(leaf)];
+  while (others.at(-1)?.[0] === size) {
+    digest = await nodeHash(others.pop()[1], digest);
+    size *= 2;
+  }
+  return [...others, [size, digest]];
+}
+
+export async function rootOf(nodes) {
+  let [digest, ...others] = nodes.map(([, hash]) => hash).reverse();
+  for (const other of others) digest = await nodeHash(other, digest);
+  return digest;
 }

@@ -191,36 +191,24 @@ function parsed(bytes) {
 export const statement = (head) => joined(bytesOf("entrenous frame 1\n"), head);
 const START = 9; // bytes before the head
 const HEAD = 4096; // bytes of a head, at most
-const COUNT = f.maybe(f.whole());
-const BYTES = f.maybe(f.bytes());
-export const FRAME_HEAD = f.exact({
-  ...{ kind: f.text(), run: f.text(), node: f.bytes(1, 64) },
-  ...{ round: COUNT, attempt: COUNT, items: COUNT, size: COUNT },
-  ...{ nonce: BYTES, model: BYTES, digest: BYTES, view: BYTES },
-  ...{ order: f.maybe(f.one("<")), about: f.maybe(f.map(f.whole())) },
-});
+// The fields of a head, in their order.
+const FIELDS = {
+  ...{ kind: f.text(), run: f.text(), node: f.bytes(1, 64), round: f.whole(), attempt: f.whole() },
+  ...{ view: f.bytes(), model: f.bytes(), items: f.whole(), about: f.map(f.whole()) },
+  ...{ size: f.whole(), digest: f.bytes() },
+};
+export const FRAME_HEAD = f.row(...Object.values(FIELDS));
 
 export async function seal(key, kind, body, fields) {
-  const given = {
-    round: 0,
-    attempt: 0,
-    nonce: random(16),
-    model: new Uint8Array(),
-    items: 0,
-    order: "<",
-    about: {},
-    ...fields,
-  };
-  const { run, node, ...others } = given;
-  const head = encode({
-    kind,
-    run,
-    node: bytesOf(node),
-    ...others,
-    size: body.length,
-    digest: await sha256(body),
-  });
-  return framed(key, head, body);
+  return framed(key, await headFor(kind, body, fields), body);
+}
+
+// The bytes of a head.
+export async function headFor(kind, body, fields) {
+  const left = { round: 0, attempt: 0, view: NOTHING, model: NOTHING, items: 0, about: {} };
+  const head = { ...left, ...fields, kind, node: bytesOf(fields.node), size: body.length };
+  head.digest = await sha256(body);
+  return encode(Object.keys(FIELDS).map((name) => head[name]));
 }
 
 // The frame of a head and a body, signed.
@@ -235,10 +223,10 @@ export async function framed(key, head, body) {
 
 // The head of a frame from its bytes.
 export function headOf(said) {
-  const left = { round: 0, attempt: 0, items: 0, size: 0, about: {}, model: NOTHING };
   try {
-    const head = decode(said, FRAME_HEAD);
-    if (/^[a-z0-9][a-z0-9.-]*$/.test(text(head.node))) return { ...left, digest: NOTHING, ...head };
+    const values = decode(said, FRAME_HEAD);
+    const head = Object.fromEntries(Object.keys(FIELDS).map((name, at) => [name, values[at]]));
+    if (/^[a-z0-9][a-z0-9.-]*$/.test(text(head.node))) return head;
   } catch {
     // Refused, in whatever words.
   }
@@ -263,15 +251,6 @@ export async function opened(frame, sender) {
   if (!(await verified(sender, signature, statement(said))))
     throw new Refused("bad-signature");
   return { head, said, signature, body };
-}
-
-// The JSON object in a frame.
-export function jsonOf(body, what) {
-  try {
-    return JSON.parse(text(body));
-  } catch {
-    throw new Refused("malformed", `${what}: no JSON`);
-  }
 }
 
 // ---- arrays -------------------------------------------------------------------------------------

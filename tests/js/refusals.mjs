@@ -3,7 +3,7 @@
 //   node refusals.mjs FOLDER OPERATOR     a device that has joined; the operator's key, hexadecimal
 
 import { filesOf, open } from "./device.mjs";
-import { textOf } from "./items.mjs";
+import { longer } from "./items.mjs";
 import * as p from "./protocol.mjs";
 
 const [folder, digits] = process.argv.slice(2);
@@ -151,35 +151,41 @@ delete device.terms.protection.step;
 
 // ---- lists of items ----
 
-const list = JSON.parse(textOf(device.items));
-const { ids } = list;
-const titles = (count) => ids.slice(0, count).map((id) => `title of ${id}`);
-const told = (fields, key = operator) =>
-  p.seal(key, "items", p.bytesOf(JSON.stringify(fields)), { run: device.run, node: "server" });
-const more = (more) => ({
-  ...list,
-  ids: [...ids, ...more],
-  places: [...list.places, ...more.map(() => [1, 2])],
-});
-const lacks = { after: ids.length, ids: ["x"], titles: [""], places: [[1, 2]], retired: [] };
+const { ids, size, root } = device.items;
+const kept = device.items.text;
+const line = (fields) => `${JSON.stringify(fields)}\n`;
+const item = (fields) => line({ id: "x", title: "X", place: [1, 2], ...fields });
+// Lines with a head, which is that of the list with them where it can be made.
+async function told(lines, head = null, key = operator) {
+  const after = head ?? (await longer(device.items, lines).catch(() => device.items));
+  const body = p.encode([after.size, after.root, p.bytesOf(lines)]);
+  return p.seal(key, "items", body, { run: device.run, node: "server" });
+}
 const refused = {
-  stranger: await told(more(["x"]), stranger),
-  shorter: await told({ ...list, ids: ids.slice(1), places: list.places.slice(1) }),
-  exchanged: await told({ ...more(["x"]), ids: [...ids.slice(1), "x", ids[0]] }),
-  twice: await told(more([ids[0]])),
-  numbers: await told(more([3])),
-  moved: await told({ ...more(["x"]), places: [...list.places.slice(1), [1, 2], [1, 2]] }),
-  untold: await told({ ...more(["x"]), titles: titles(1) }),
-  hash: await told({ ...lacks, sha256: "0".repeat(64) }),
-  text: await p.seal(operator, "items", p.bytesOf("{"), { run: device.run, node: "server" }),
+  stranger: await told(item(), null, stranger),
+  known: await told(item({ id: ids[0] })),
+  twice: await told(item() + item()),
+  number: await told(item({ id: 3 })),
+  nameless: await told(item({ id: "" })),
+  untold: await told(item({ place: undefined })),
+  features: await told(item({ features: { year: "1999" } })),
+  field: await told(item({ price: 3 })),
+  beyond: await told(line({ retired: ids.length })),
+  "retired item": await told(item({ retired: 0 })),
+  "gone twice": await told(line({ retired: 1 }) + line({ retired: 1 })),
+  json: await told("{\n"),
+  cut: await told(item().trim()),
+  long: await told(item({ title: "x".repeat(1 << 16) })),
+  root: await told(item(), { size: size + 1, root: p.random(32) }),
+  size: await told("", { size: size - 1, root }),
+  body: await p.seal(operator, "items", p.bytesOf("{"), { run: device.run, node: "server" }),
 };
 for (const [name, frame] of Object.entries(refused)) said[`items ${name}`] = await answered(frame);
-said["items kept"] = files.read("longer-items.json") === null ? "none" : "some";
-said["items good"] = await answered(await told({ ...more(["x"]), retired: [0] }));
+said["items kept"] = files.read("items.jsonl") === kept ? "the same" : "others";
+said["items good"] = await answered(await told(item() + line({ retired: 0 })));
 // The model is from before: it has no row of the item.
 said["items recommended"] = device.recommended(100).includes("x");
-said["items back"] = await answered(await told(list));
-said["items no longer retired"] = await answered(await told(more(["x"])));
+said["items retired again"] = await answered(await told(line({ retired: 0 })));
 said["items after"] = (await open(folder)).items.ids.at(-1);
-said["items unknown"] = await answered(await asked({ change: { round: 2, items: ids.length } }));
+said["items unknown"] = await answered(await asked({ change: { round: 2, items: size } }));
 console.log(JSON.stringify(said));

@@ -32,8 +32,8 @@ from entrenous_network.frames.secure import frame_of
 from entrenous_network.links.admission import SCHEME
 from entrenous_network.secure_sum import client, messages, primitives, shamir
 from entrenous_network.secure_sum.client import SecureSumClient
-from entrenous_network.secure_sum.graph import graph
 from entrenous_network.secure_sum.merkle import Leaf, MerkleTree
+from entrenous_network.secure_sum.quorum import faults, quorum
 from entrenous_network.secure_sum.server import SecureSumServer
 from entrenous_network.secure_sum.statements import commitment
 from entrenous_network.secure_sum.terms import Floors, SumTerms
@@ -245,14 +245,13 @@ def of_frames() -> dict[str, Any]:
     }
     nothing: dict[str, Any] = {}
     for kind, node, about in (("work", "server", fields), ("taken", "shop-1", nothing)):
-        with patch.object(frames, "secrets", Named(kind)):
-            content = body if kind == "work" else b""
-            frame = frames.seal(identity(node), kind, content, run=RUN, node=node, **about)
+        content = body if kind == "work" else b""
+        frame = frames.seal(identity(node), kind, content, run=RUN, node=node, **about)
         opened = frames.opened(frame)
         made.append(
             {
                 "private": secret(node),
-                "fields": msgspec.to_builtins(opened.head, builtin_types=(bytes,)),
+                "fields": msgspec.structs.asdict(opened.head),
                 "head": opened.said,
                 "signature": opened.signature,
                 "frame": frame,
@@ -272,16 +271,13 @@ def of_frames() -> dict[str, Any]:
 
 def here() -> dict[str, Any]:
     """Returns the header by which a node shows its key at a given second."""
-    with patch.object(frames, "secrets", Named("here")):
-        frame = frames.seal(
-            identity("shop-1"), "here", run=RUN, node="shop-1", about={"time": 1_800_000_000}
-        )
+    about = {"time": 1_800_000_000}
+    frame = frames.seal(identity("shop-1"), "here", run=RUN, node="shop-1", about=about)
     return {
         "private": secret("shop-1"),
         "run": RUN,
         "node": "shop-1",
         "time": 1_800_000_000,
-        "nonce": frames.opened(frame).head.nonce,
         "header": SCHEME + urlsafe_b64encode(frame).decode(),
     }
 
@@ -385,11 +381,10 @@ def of_masks() -> dict[str, Any]:
     """
     return {
         **of_sum(NAMES, GONE),
-        "graphs": [
-            _graph_of(n, members)
-            for n, members in ((4, 4), (10, 11), (100, 100), (129, 300), (300, 300), (1000, 1000))
+        "quorums": [
+            {"parties": n, "members": of, "faults": faults(n, of), "quorum": quorum(n, of)}
+            for n, of in ((4, 4), (10, 11), (100, 100), (100, 943), (360, 943), (1000, 1000))
         ],
-        "ring": _ring(),
         "tree": _tree(),
         "mask": _mask(),
     }
@@ -433,9 +428,7 @@ def of_sum(names: Sequence[str], gone: str) -> dict[str, Any]:
         brought[name]["inbox"] = inbox
         tell(parties[name].mask(inbox, vectors[name], SumRows(0, 0)))
     for name in left:
-        survivors = server.survivors(name)
-        brought[name]["survivors"] = survivors
-        tell(parties[name].consent(survivors))
+        tell(parties[name].consent(server.survivors()))
     consents = server.consents()
     for name in left:
         tell(parties[name].unmask(consents))
@@ -447,6 +440,7 @@ def of_sum(names: Sequence[str], gone: str) -> dict[str, Any]:
         "digest": terms.digest(log),
         "log": log._asdict(),
         "roster": roster,
+        "survivors": server.survivors(),
         "consents": consents,
         "gone": gone,
         "parties": [
@@ -488,42 +482,6 @@ def _tree() -> dict[str, Any]:
 def _vector(place: int) -> Int64Array:
     """Returns the vector of a party, with numbers beyond 2^53 in it."""
     return np.array([place, -place, 1 << 54, -(1 << 60) + place, 65_536], np.int64)
-
-
-def _graph_of(parties: int, members: int) -> dict[str, int]:
-    """Returns the numbers of a graph, from the function that clients use."""
-    made = graph([f"node-{place:04d}" for place in range(parties)], secret("view"), members)
-    return {
-        "parties": parties,
-        "members": members,
-        "faults": made.faults,
-        "quorum": made.quorum,
-        "degree": len(made.neighbours(0)),
-        "threshold": made.threshold,
-    }
-
-
-def _ring() -> dict[str, Any]:
-    """Returns the graph of 130 parties: the holders of some parties' shares, and sets of parties
-    without which the rest are still one group, or fall apart.
-    """
-    names = [f"node-{number:03d}" for number in range(130)]
-    view = secret("view")
-    made = graph(names, view, 200)
-    once = made.ring[: made.reach]
-    twice = [*once, *made.ring[60 : 60 + made.reach]]
-    everybody = set(made.ring)
-    assert made.joined(everybody - set(once)) and not made.joined(everybody - set(twice))
-    return {
-        "names": names,
-        "members": 200,
-        "view": view,
-        "threshold": made.threshold,
-        "quorum": made.quorum,
-        "around": [made.around(place) for place in (0, 77, 129)],
-        "joined": once,
-        "apart": twice,
-    }
 
 
 def _mask() -> dict[str, Any]:

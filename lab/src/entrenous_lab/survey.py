@@ -153,7 +153,7 @@ LOOKS: tuple[Look, ...] = (
     Look("fcf", "planted", PRIVATE, watched=160),
     Look("fcf-newton", "planted", PRIVATE, watched=160),
     Look("pfpl+", "planted", PRIVATE, watched=160),
-    Look("fedncf", "planted", PRIVATE, watched=4),
+    Look("fedncf", "planted", PRIVATE, watched=16),
     *(Look(name, "list", PRIVATE) for name in ("fcf", "fcf-newton", "pfpl+", "fedncf")),
 )
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from entrenous_field.fedcold import FedCold, backward, encode
 from entrenous_lab.memory_link import MemoryServerLink
-from entrenous_network.agreement.catalogue import Items
+from entrenous_network.agreement.growth import current_items
 from entrenous_network.server.server import serve
 from federation_links import answers_of, federation, nodes_of, ratings, server_sha256, simulated
 
@@ -129,4 +129,4 @@ def test_a_simulation_and_a_federation_have_the_same_bytes(tmp_path: Path) -> No
     # Other algorithms get no more than they need.
     plain = federation(tmp_path / "plain", nodes=2, rounds=1, data=DATA)
     terms = plain.terms
-    assert not Items.read(plain.server / "items.json", terms.items_sha256).features
+    assert not current_items(plain.server, terms).items.features

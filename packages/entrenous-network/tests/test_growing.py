@@ -4,18 +4,17 @@ recommended, a retired one is not, and nobody can change what an item is.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from threading import Event
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
-from entrenous_network.agreement.catalogue import Items
-from entrenous_network.agreement.growth import LONGER, NEXT, current_terms, in_corner
+from entrenous_network.agreement.catalogue import ITEMS, FurtherItems, Items
+from entrenous_network.agreement.growth import current_terms, in_corner
 from entrenous_network.agreement.members import MEMBERS, Members
 from entrenous_network.frames.frames import Code
 from entrenous_network.node.node import FederatedNode
@@ -24,6 +23,7 @@ from entrenous_network.operate.enrolment import accept
 from entrenous_network.operate.founding import write_invitations
 from entrenous_network.operate.membership import change_items
 from entrenous_network.operate.running import status
+from entrenous_network.secure_sum.merkle import MerkleTree
 from entrenous_network.server.server import ListsChanged, serve
 from entrenous_network.server.server_folder import ServerFolder
 from federation_links import (
@@ -210,7 +210,7 @@ def test_items_come_twice_and_an_invitation_has_the_newest_list(tmp_path: Path) 
     assert current_terms(invitation).items == FIRST + MORE
     assert current_terms(invitation).run == growing.made.terms.run
     # A node that lives takes no shorter list from an old invitation.
-    (invitation / LONGER).write_text(Items.of(BEFORE).text)
+    (invitation / ITEMS).write_bytes(Items.of(BEFORE).lines)
     accept(growing.made.nodes["node-1"], invitation)
     growing.opened()
     assert growing.nodes["node-1"].terms.items == FIRST + MORE
@@ -235,7 +235,7 @@ def test_a_server_at_work_begins_anew_between_two_rounds(tmp_path: Path) -> None
         change_items(tmp_path / "f", retired=[NEW.ids[0]])
         assert held.is_outdated()
         held.reload()
-        assert held.terms.retired == 1 and not held.is_outdated()
+        assert held.terms.listed == FIRST + MORE + 1 and not held.is_outdated()
     assert growing.served() is not None
 
 
@@ -262,11 +262,15 @@ def test_a_spoilt_list_takes_the_place_of_no_good_one(tmp_path: Path) -> None:
     growing = Growing(tmp_path)
     growing.come()
     growing.served(stop_at=1)
-    good = (growing.made.server / LONGER).read_bytes()
-    (growing.made.server / NEXT).write_text('{"ids": []}')
-    with pytest.raises(InputError, match=r"next-items\.json: not a list of items"):
+    path = growing.made.server / ITEMS
+    good = path.read_bytes()
+    path.write_bytes(good + b"{}\n")
+    with pytest.raises(InputError, match=r"items\.jsonl: '' is on the list, or no id"):
         growing.served()
-    assert (growing.made.server / LONGER).read_bytes() == good
+    # One that is being written, or whose writer was killed, is not there yet.
+    path.write_bytes(good + b'{"retired":0}')
+    assert growing.served(stop_at=2) is None
+    assert current_terms(growing.made.nodes["node-1"]).listed == FIRST + MORE
 
 
 @pytest.mark.parametrize(
@@ -319,10 +323,11 @@ def test_a_retired_item_is_recommended_to_nobody(tmp_path: Path) -> None:
 def test_a_change_that_cannot_be_gets_one_line_and_writes_nothing(
     tmp_path: Path, more: Items | None, retired: list[str], said: str
 ) -> None:
-    Growing(tmp_path)
+    path = Growing(tmp_path).made.server / ITEMS
+    before = path.read_bytes()
     with in_one_line(said):
         change_items(tmp_path / "f", more, retired)
-    assert not (tmp_path / "f" / "server" / NEXT).exists()
+    assert path.read_bytes() == before
 
 
 @pytest.mark.beside
@@ -337,40 +342,65 @@ def test_an_algorithm_whose_devices_keep_all_items_is_refused(tmp_path: Path) ->
 # ---- a server that lies --------------------------------------------------------------------------
 
 
-def told(growing: Growing, text: bytes, name: str = "node-1") -> str:
-    """What a node says to a list of items that the operator's key has signed."""
-    return answer_to(growing.made, growing.nodes[name], "items", text)
+def told(growing: Growing, body: bytes, name: str = "node-1") -> str:
+    """What a node says to lines of items that the operator's key has signed."""
+    return answer_to(growing.made, growing.nodes[name], "items", body)
 
 
-LISTS: dict[str, Callable[[dict[str, Any]], object]] = {
-    "shorter": lambda fields: fields["ids"].pop(),
-    "exchanged": lambda fields: fields["ids"].insert(0, fields["ids"].pop(1)),
-    "twice": lambda fields: fields["ids"].append(fields["ids"][0]),
-    "nameless": lambda fields: fields["ids"].append(""),
-    "unretired": lambda fields: fields.pop("retired"),
-    "retired beyond": lambda fields: fields.update(retired=[2, 1 << 40]),
-    "places of some": lambda fields: fields.update(places=[[0.0, 0.0]]),
-    "other features": lambda fields: fields.update(features={"year": ["1999"] * FIRST}),
-    "a number for titles": lambda fields: fields.update(titles=7),
-    "deep": lambda fields: fields.update(features=[[[[[]]]]]),
+def further(lines: bytes, known: bytes = Items.of(BEFORE).lines) -> bytes:
+    """Lines as they travel, with the head of the list that they make, be it one or not."""
+    tree = MerkleTree()
+    for line in (known + lines).splitlines():
+        tree.append(line)
+    return msgspec.msgpack.encode(FurtherItems(*tree.head, lines))
+
+
+ADDED = NEW.lines.splitlines(keepends=True)
+RETIRED = b'{"retired":2}\n'
+LIES: dict[str, bytes] = {
+    "known": Items([BEFORE.items[0]], [""], None).lines,
+    "twice": ADDED[0] + ADDED[0],
+    "nameless": b'{"title":"x"}\n',
+    "a number": b'{"id":3}\n',
+    "no title": b'{"id":"x","title":null}\n',
+    "a place": b'{"id":"x","place":[0.0,0.0]}\n',
+    "a place beyond": b'{"id":"x","place":[1e400,0.0]}\n',
+    "features": b'{"id":"x","features":{"year":"1999"}}\n',
+    "unknown field": b'{"id":"x","price":3}\n',
+    "retired twice": RETIRED,
+    "retired beyond": b'{"retired":12}\n',
+    "retired huge": b'{"retired":9007199254740993}\n',
+    "retired below": b'{"retired":-1}\n',
+    "retired with a name": b'{"retired":3,"id":"x"}\n',
+    "retired comes back": Items([BEFORE.items[2]], [""], None).lines,
+    "empty": b"\n",
+    "no JSON": b"{\n",
+    "no object": b"[]\n",
+    "no text": b"\xff\xfe\n",
+    "deep": b"[" * 60_000 + b"\n",
+    "cut": ADDED[0][:-1],
+    "long": Items(["x" * 65_536], [""], None).lines,
 }
-NO_LISTS = [b"", b"{", b"[]", b"\xff\xfe", b"7", b"[" * 100_000]
+# Another root, or another size, than that of the lines.
+HEADS = [(FIRST + 1, bytes(32)), (FIRST + 2, bytes(32)), (FIRST - 1, bytes(32)), (-1, b""), ("", 0)]
 
 
-def test_a_list_that_changes_an_item_or_cannot_be_is_not_taken(tmp_path: Path) -> None:
+def test_lines_that_change_an_item_or_cannot_be_are_not_taken(tmp_path: Path) -> None:
     growing = Growing(tmp_path)
     change_items(tmp_path / "f", retired=[BEFORE.items[2]])
     assert growing.served(stop_at=1) is None
-    text = (growing.made.server / LONGER).read_text()
-    before = (growing.made.nodes["node-1"] / LONGER).read_bytes()
-    for lie, change in LISTS.items():
-        fields = json.loads(text)
-        change(fields)
-        said = told(growing, json.dumps(fields).encode())
+    path = growing.made.nodes["node-1"] / ITEMS
+    before = path.read_bytes()
+    assert before.endswith(RETIRED)
+    for lie, lines in LIES.items():
+        said = told(growing, further(lines, before))
         assert said.startswith(f"{Code.MALFORMED.value}\nitems: "), lie
-    for no_list in NO_LISTS:
-        assert told(growing, no_list).startswith(Code.MALFORMED.value), no_list[:9]
-    assert (growing.made.nodes["node-1"] / LONGER).read_bytes() == before
+    bodies = [msgspec.msgpack.encode((*head, b"")) for head in HEADS]
+    # One that has not retired the item, and one that has it at the beginning only.
+    bodies += [further(b""), further(NEW.lines), further(ADDED[0] + RETIRED), b"", b"\xc1"]
+    for body in bodies:
+        assert told(growing, body).startswith(Code.MALFORMED.value), body[:9]
+    assert path.read_bytes() == before
     assert growing.served() is not None
 
 
@@ -384,12 +414,10 @@ def test_a_server_that_tells_two_nodes_different_lists_gets_no_sum(
     """
     growing = Growing(tmp_path, masked=True)
     growing.come()
-    fields = json.loads((growing.made.server / NEXT).read_text())
-    true = json.dumps(fields).encode()
     six = list(growing.nodes)[:6]
     for name in growing.nodes:
-        other = differ and name in six[::2]
-        assert told(growing, _swapped(fields) if other else true, name) == "items"
+        lines = ADDED[::-1] if differ and name in six[::2] else ADDED
+        assert told(growing, further(b"".join(lines)), name) == "items"
         growing.nodes[name].close()
     lying = SubtractingServer(growing.made)
     offering(lying.nodes)
@@ -398,20 +426,12 @@ def test_a_server_that_tells_two_nodes_different_lists_gets_no_sum(
     lying.close()
 
 
-def _swapped(fields: dict[str, Any]) -> bytes:
-    """A list on which two new items have changed places."""
-    ids = list(fields["ids"])
-    ids[FIRST], ids[FIRST + 1] = ids[FIRST + 1], ids[FIRST]
-    return json.dumps({**fields, "ids": ids}).encode()
-
-
 @pytest.mark.beside
 def test_a_node_that_keeps_numbers_of_all_items_takes_no_longer_list(tmp_path: Path) -> None:
     """Its private state would have the shape of the list before."""
     growing = Growing(tmp_path, "gpfedrec")
-    text = Items.of(BEFORE).with_more(NEW).text.encode()
-    assert "devices of GPFedRec keep 'table' of every item" in told(growing, text)
-    assert not (growing.made.nodes["node-1"] / LONGER).exists()
+    assert "devices of GPFedRec keep 'table' of every item" in told(growing, further(NEW.lines))
+    assert (growing.made.nodes["node-1"] / ITEMS).read_bytes() == Items.of(BEFORE).lines
     assert growing.served() is not None
 
 
@@ -424,34 +444,3 @@ def test_a_node_that_never_takes_the_list_holds_up_nobody(tmp_path: Path) -> Non
     assert growing.served() is not None
     assert stubborn.terms.items == FIRST
     assert any("node-3" in line for line in logged(growing.made.server))
-
-
-# ---- what a list lacks ---------------------------------------------------------------------------
-
-
-DIFFERENCES: list[dict[str, Any]] = [
-    {"after": FIRST - 1},
-    {"after": "x"},
-    {"sha256": "00"},
-    {"retired": [FIRST + MORE]},
-    {"retired": ["x"]},
-    {"retired": [3, 2]},
-    {"retired": None},
-    {"ids": ["x"] * MORE},
-    {"ids": [1, 2]},
-    {"titles": []},
-    {"features": {"genre": ["x"] * MORE}},
-    {"features": 3},
-    {"places": [[1.0, 2.0]] * MORE},
-]
-
-
-def test_a_difference_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
-    growing = Growing(tmp_path)
-    before = growing.nodes["node-1"].items
-    fields = json.loads(before.with_more(NEW).since(FIRST))
-    for change in DIFFERENCES:
-        said = told(growing, json.dumps(fields | change).encode())
-        assert said.startswith(Code.MALFORMED.value), change
-        assert growing.nodes["node-1"].items == before
-    assert not (growing.made.nodes["node-1"] / LONGER).exists()

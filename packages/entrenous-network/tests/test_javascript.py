@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pytest
-from entrenous_network.agreement.catalogue import Items
+from entrenous_network.agreement.catalogue import ITEMS, Items
 from entrenous_network.agreement.files import read_identity
 from entrenous_network.agreement.members import MEMBERS, Members
 from entrenous_network.frames.frames import FrameParts, opened, seal
@@ -43,7 +43,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "fpl": {"factors": 18, "triples": 9},
 }
 WRITTEN = (3, 20)  # the people whose devices are in JavaScript
-# What is hard to write in another language as Python does, since parties sign its hash.
+# What another language may write otherwise: parties sign the hash of the bytes that came.
 FIRST_ITEMS = Items.of(DATA)._replace(
     titles=["Amélie \x7f", 'a "quoted" \\ \n one', "😀", *["plain"] * 15],
 )
@@ -369,8 +369,8 @@ def grown(folder: Path, algorithm: str, written: Collection[int]) -> tuple[str, 
             assert had not in own.best(20)
         for device in made.javascript():
             assert device.state["inputs"] and device.state["trained"]
-            text = (device.folder / "longer-items.json").read_text()
-            assert text == (made.made.server / "longer-items.json").read_text().strip()
+            text = (device.folder / ITEMS).read_text()
+            assert text == (made.made.server / ITEMS).read_text()
         assert not any("malformed" in line for line in logged(made.made.server))
         return model, noted_tests(made.made.server)
 
@@ -389,7 +389,8 @@ def test_a_list_that_comes_in_the_midst_of_a_sum_ends_it(tmp_path: Path, kind: s
         device = made.people[drawn]
         before = made.made
         if kind == "items":
-            body = change_items(made.folder / "f", NEW_ITEMS).text.encode()
+            longer = change_items(made.folder / "f", NEW_ITEMS)
+            body = longer.since(before.server / ITEMS, before.terms.items)
         else:
             made.come(range(36, USERS))
             body = Members.read(before.server / MEMBERS, USERS).since(36)

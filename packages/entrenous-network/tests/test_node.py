@@ -128,20 +128,20 @@ def test_r11_files_of_another_format_are_refused_by_its_number(tmp_path):
     founded = federation(tmp_path / "f", nodes=2)
     folder = founded.nodes["node-1"]
     about = json.loads((folder / "node.json").read_text())
-    (folder / "node.json").write_text(json.dumps({**about, "format": 8}))
-    with pytest.raises(InputError, match="format 8; expected format 7"):
+    (folder / "node.json").write_text(json.dumps({**about, "format": 9}))
+    with pytest.raises(InputError, match="format 9; expected format 8"):
         FederatedNode(folder)
     (folder / "node.json").write_text(json.dumps(about))
     db = sqlite3.connect(folder / "store.sqlite")
     with db:
         db.execute("update fact set value = '9' where name = 'format'")
     db.close()
-    with pytest.raises(InputError, match="format 9; expected format 7"):
+    with pytest.raises(InputError, match="format 9; expected format 8"):
         FederatedNode(folder)
 
 
 @pytest.mark.parametrize(
-    "name", ["node.json", "terms.json", "items.json", "identity.key", "store.sqlite"]
+    "name", ["node.json", "terms.json", "items.jsonl", "identity.key", "store.sqlite"]
 )
 @pytest.mark.parametrize("how", ["missing", "empty", "nonsense"])
 def test_a_damaged_folder_is_said_in_one_line(name, how, tmp_path):

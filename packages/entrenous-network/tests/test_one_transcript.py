@@ -18,9 +18,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from entrenous_network.agreement.members import MEMBERS, Members
 from entrenous_network.frames.agreed_model import (
     OfferedModel,
-    ProvenWord,
-    Word,
-    Words,
     check_agreed,
     written,
 )
@@ -29,15 +26,16 @@ from entrenous_network.frames.frames import (
     FrameParts,
     FrameRefused,
     opened,
-    seal,
 )
 from entrenous_network.frames.request import RoundWork, announced_of
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.operate.founding import FoundedFederation
 from entrenous_network.secure_sum import messages as stages
+from entrenous_network.secure_sum.messages import Roster, SignedAdvert
 from entrenous_network.server.collector import Collector
 from entrenous_network.server.secure_server import SecureRound
 from entrenous_network.server.server_folder import ServerFolder
+from entrenous_network.wire.statement import DOMAIN, shared_head
 from federation_links import (
     FaultyLink,
     by_lot,
@@ -178,9 +176,9 @@ def test_each_stage_is_about_what_the_first_one_was_about(
 
 OTHER_HEADS: dict[str, dict[str, Any]] = {
     "another view": {"view": bytes(32)},
-    "no view": {},
+    "no view": {"view": b""},
     "another attempt": {"attempt": 1},
-    "a nonce": {"nonce": bytes(16)},
+    "another model": {"model": bytes(32)},
 }
 
 
@@ -191,10 +189,7 @@ def test_a_message_under_another_head_counts_for_nothing(tmp_path: Path, wrong: 
     node = masked.nodes[VICTIM]
     good = node.answer(bytes(masked.request(stages.SHARES, VICTIM)))
     frame = opened(good)
-    head = {**msgspec.msgpack.decode(frame.said), **OTHER_HEADS[wrong]}
-    if wrong == "no view":
-        del head["view"]
-    said = msgspec.msgpack.encode(head)
+    said = msgspec.msgpack.encode(msgspec.structs.replace(frame.head, **OTHER_HEADS[wrong]))
     masked.round.take([framed(said, node.key, bytes(frame.body))])
     # Of the very head, but by another key.
     stranger = Ed25519PrivateKey.generate()
@@ -250,11 +245,11 @@ def test_words_of_others_that_are_none_are_refused(tmp_path: Path) -> None:
     offered = OfferedModel(2, bytes(32), {})
     members = Members.read(made.server / MEMBERS, made.terms.users)
 
-    def word(name: str, entry: str = "", **more: Any) -> ProvenWord:
-        about = {"kind": "taken", "round": 2, "model": bytes(32), "run": made.terms.run, **more}
-        key = nodes[about.pop("signer", name)].key
-        frame = opened(seal(key, about.pop("kind"), node=name, **about))
-        return ProvenWord(Word(frame.said, frame.signature), members.entry(entry or name))
+    def word(name: str, entry: str = "", signer: str = "", **more: Any) -> SignedAdvert:
+        about = {"kind": "taken", "number": 2, "view": bytes(32), "run": made.terms.run, **more}
+        said = shared_head(**about, attempt=0, sender=name)
+        signature = nodes[signer or name].key.sign(DOMAIN + said)
+        return SignedAdvert(members.entry(entry or name), signature, b"")
 
     def check(passed_on: object) -> None:
         body = memoryview(msgspec.msgpack.encode(passed_on))
@@ -263,15 +258,15 @@ def test_words_of_others_that_are_none_are_refused(tmp_path: Path) -> None:
     good = [word(name) for name in names]
     check(good)
     # As many words go on as a node needs.
-    said = {name: one.word for name, one in zip(names, good, strict=True)}
-    assert msgspec.msgpack.decode(written(said, members, made.terms), type=Words) == good[:4]
+    said = {name: one.signature for name, one in zip(names, good, strict=True)}
+    assert msgspec.msgpack.decode(written(said, members, made.terms), type=Roster) == good[:4]
     assert not written(dict([*said.items()][:3]), members, made.terms)
     check(good[:4])
     other = replace(good[3].entry, leaf=replace(good[3].entry.leaf, key=bytes(32)))
     for bad in (
         good[0],  # a word counts once
-        word(names[3], model=bytes([1] * 32)),
-        word(names[3], round=1),
+        word(names[3], view=bytes([1] * 32)),
+        word(names[3], number=1),
         word(names[3], run="0" * 32),
         word(names[3], kind="kept"),
         word(names[3], signer=names[4]),

@@ -51,8 +51,7 @@ def test_what_came_since_the_copy_is_given_back_and_rounds_count_again(tmp_path:
             new = tmp_path / "new.csv"
             new.write_text("item,title,lat,lon\nnew-1,A new one,40.1,40.2\n")
             by_the_shell(f"entrenous federation items {book} --add {new}")
-            taken = first / "longer-items.json"
-            until(taken.exists)
+            until(lambda: "new-1" in (first / "items.jsonl").read_text())
             until(lambda: OwnEntry.read(first / MEMBER).size == PEOPLE + 1)
             counted = status(server)["round"]
             until(lambda: status(server)["round"] > counted)
@@ -64,7 +63,7 @@ def test_what_came_since_the_copy_is_given_back_and_rounds_count_again(tmp_path:
             refusal = re.compile("refused withheld from person-.*: malformed, (members|items)")
             until(lambda: any(refusal.fullmatch(line) for line in logged(server)))
         shutil.rmtree(server)
-        [block] = [block for block in BLOCKS if "longer-items.json" in block]
+        [block] = [block for block in BLOCKS if "items.jsonl" in block]
         commands = block.replace("entrenous server book/server\n", "")
         for name, meant in {
             "backup/server": copy,

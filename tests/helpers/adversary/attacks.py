@@ -295,7 +295,7 @@ def differing(frame: bytes, other: bytes) -> list[Where]:
     """The fields in which two frames differ, but for what is fresh in every frame or follows from
     the rest; the head's first, then whole arrays."""
     said = dict(leaves(take_apart(other)))
-    fresh = {("head", "nonce"), ("head", "size"), ("head", "digest")}
+    fresh = {("head", "size"), ("head", "digest")}
     found = []
     for path, value in leaves(take_apart(frame)):
         if path in fresh or path not in said or "said" in path:

@@ -20,8 +20,9 @@ import msgspec
 import numpy as np
 from bad_answers import framed
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from entrenous_network.frames.frames import Head, opened
+from entrenous_network.frames.frames import opened
 from entrenous_network.wire import tensors
+from entrenous_network.wire.statement import Head
 
 Where: TypeAlias = tuple[str | int, ...]
 Tree: TypeAlias = Any  # Record, Packed, Arrays, list, dict, array, or a plain value
@@ -85,8 +86,6 @@ def take_apart(frame: bytes) -> Opened:
     """The fields of a frame."""
     found = opened(frame)
     head = {name: getattr(found.head, name) for name in Head.__struct_fields__}
-    if head["view"] is msgspec.UNSET:
-        del head["view"]
     return Opened(head, read_body(bytes(found.body)))
 
 
@@ -102,12 +101,13 @@ def read_body(body: bytes) -> Tree:
 
 def read_bytes(data: bytes) -> Tree:
     """Bytes, as the message that they hold where they hold one that the package declares."""
-    for kind in declared_structs():
+    kinds = declared_structs()
+    for kind in (*kinds, *(list[kind] for kind in kinds)):
         try:
             found = msgspec.msgpack.decode(data, type=kind)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             continue
-        if msgspec.msgpack.encode(found) == data:
+        if found and msgspec.msgpack.encode(found) == data:
             return Packed(read_value(found))
     return _plain_message(data)
 
@@ -169,7 +169,7 @@ def put_together(found: Opened, key: Ed25519PrivateKey) -> bytes:
     if found.attacked not in DERIVED:
         head["size"] = len(body)
         head["digest"] = hashlib.sha256(body).digest()
-    said = msgspec.msgpack.encode(head)
+    said = msgspec.msgpack.encode(list(head.values()))
     return framed(said, key, body)
 
 
@@ -281,7 +281,7 @@ def _put_into_arrays(tree: Arrays, path: Where, value: Any) -> Arrays:
 
 def field_of(found: Opened, path: Where) -> tuple[str, str]:
     """The declaration that a field comes from, and its name there: ("Head", "model"),
-    ("Survivors", "survivors"), ("download", "y"), ("tensors", "shape")."""
+    ("Inbox", "sharers"), ("download", "y"), ("tensors", "shape")."""
     if path[0] == "head":
         return "Head", str(path[1])
     owner, name, tree = "body", "", found.body

@@ -457,12 +457,11 @@ def agreed_list(trace: Trace, number: int) -> set[str] | None:
     """The names of the survivors in a question for consent, if it has a list of them, by the roster
     that the same node has shared under. number: of the question."""
     asked = trace.asked[number]
-    said = dict(leaves(take_apart(asked.sent)))
-    bits = next((value for path, value in said.items() if path[-1] == "survivors"), None)
+    bits = bytes(opened(asked.sent).body)
     own = [
         one for one in trace.asked[:number] if one.node == asked.node and one.head.kind == "share"
     ]
-    if not isinstance(bits, bytes) or not own:
+    if not own:
         return None
     names = roster_of(own[-1].sent)
     places = messages.from_bits(bits, len(names))

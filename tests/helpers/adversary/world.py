@@ -21,7 +21,7 @@ from adversary.leaves import loaded
 from adversary.watch import SERVER, Watch, _put, watched
 from entrenous_network.agreement.files import read_identity
 from entrenous_network.agreement.terms import least_people, most_by_lot
-from entrenous_network.frames.frames import FrameParts, Head, opened
+from entrenous_network.frames.frames import FrameParts, opened
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.operate.enrolment import join
 from entrenous_network.operate.founding import FoundedFederation
@@ -29,6 +29,7 @@ from entrenous_network.operate.plans import JoinPlan
 from entrenous_network.secure_sum.terms import Floors
 from entrenous_network.server import exchange, grouped_round, handing_on, secure_server, server
 from entrenous_network.server.server import serve
+from entrenous_network.wire.statement import Head
 from federation_links import Clock, by_lot, copied, logged, nodes_of
 
 from entrenous.core.contract.declared import Contract

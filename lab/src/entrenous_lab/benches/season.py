@@ -151,7 +151,9 @@ class _Life:
         low, high = self._rows.cuts[number : number + 2]
         listed = self._rows.listed(number)
         if listed > self._listed:
-            self._list = change_items(self._folder / "f", self._rows.items(self._listed, listed))
+            self._list = change_items(
+                self._folder / "f", self._rows.items(self._listed, listed)
+            ).items
             self._listed = listed
         newest = range(self._people, self._rows.joined(number))
         if newest:

@@ -112,10 +112,10 @@ def _added(folder: Path, rows: list[list[Any]]) -> int:
     """Adds rows to a device, up to the first one of an item that it does not know yet. Returns
     their number.
     """
-    from entrenous_network.agreement.growth import current_items, current_terms
+    from entrenous_network.agreement.growth import current_terms
     from entrenous_network.node.node_store import STORE, AddedRow, NodeStore
 
-    known = len(current_items(folder, current_terms(folder)).ids)
+    known = current_terms(folder).items
     store = NodeStore(folder / STORE)
     user = int(store.users[0])
     coming = []

@@ -160,7 +160,7 @@ def run(parties: int, table: SummedTable, dropout: float) -> tuple[Meter, bool]:
     for name in alive:
         _mask(meter, server, clients[name], vectors[name])
     for name in alive:
-        said = meter.timed("server", partial(server.survivors, name))
+        said = meter.timed("server", server.survivors)
         consent = meter.client("consent", partial(clients[name].consent, said), said)
         _to(meter, server, consent)
     consents = meter.timed("server", server.consents)

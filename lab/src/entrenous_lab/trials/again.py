@@ -135,7 +135,7 @@ def _rounds(
         return np.array(sorted(in_sum), np.int64)
 
     return Rounds(
-        terms.with_items(stage.items).make(),
+        terms.with_items(stage.items.log).make(),
         _interactions(terms, stage),
         seed=terms.seed,
         protection=protection,

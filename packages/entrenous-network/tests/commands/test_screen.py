@@ -13,7 +13,7 @@ from hostile_text import HOSTILE, OBEYED
 def test_titles_of_an_operators_items_are_shown_written_out(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """`federation recommend` shows titles of items.json, which the operator wrote."""
+    """`federation recommend` shows titles of items.jsonl, which the operator wrote."""
     show_list(
         f"node-{HOSTILE}",
         HOSTILE,

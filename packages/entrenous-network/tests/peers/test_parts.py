@@ -343,7 +343,7 @@ def test_terms_are_known_by_all_that_is_in_it() -> None:
             {"seed": 4},
             {"period": 3.0},
             {"draws": "secret"},
-            {"items_sha256": "1"},
+            {"items_root": "1"},
             {"operator": "0" * 64},
             {"oldest": 9},
             {"users": 9},

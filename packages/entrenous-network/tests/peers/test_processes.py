@@ -168,13 +168,13 @@ def test_a_folder_is_run_once_and_says_what_is_wrong_with_it(tmp_path: Path) -> 
     for name in ("identity.key", STORE):
         assert (made.peers[0] / name).stat().st_mode & 0o077 == 0
     assert (made.folder / "identity.key").stat().st_mode & 0o077 == 0
-    (made.peers[0] / "items.json").write_text("{}")
+    (made.peers[0] / "items.jsonl").write_text("")
     with pytest.raises(InputError, match=r"not the list of items of the terms"):
         _ = PeerFolder(made.peers[0]).items
     (made.peers[1] / "identity.key").chmod(0o644)
     with pytest.raises(InputError, match="others may read it"):
         PeerFolder(made.peers[1])
-    (made.peers[2] / "invitation.json").write_text('{"format": 7, "number": "three"}')
+    (made.peers[2] / "invitation.json").write_text('{"format": 8, "number": "three"}')
     with pytest.raises(
         InputError, match=r"expected `int`, got `str`.*; expected number, until, ticket"
     ):

@@ -161,10 +161,10 @@ def test_shares_of_two_owners_exchanged_are_wrong() -> None:
     assert server.liars == {LIAR: SENT_WRONG}
 
 
-def test_a_share_of_another_secret_for_one_neighbour_is_found_by_other_subsets(
+def test_a_share_of_another_secret_for_one_is_found_by_other_subsets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The liar commits to it, so its neighbour is none: the subset without it gives the secret."""
+    """The liar commits to it, so the other is none: the subset without it gives the secret."""
     here, server = started(6)
     advertised(here, server)
     roster, honest = server.roster(), client_module.split

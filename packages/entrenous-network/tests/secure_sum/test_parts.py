@@ -1,4 +1,4 @@
-"""The parts of a secure sum: graph and thresholds, Shamir's shares, masks, keys, the vector of a
+"""The parts of a secure sum: quorums, Shamir's shares, masks, keys, the vector of a
 Total.
 """
 
@@ -13,8 +13,8 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from entrenous_network.secure_sum import messages as m
 from entrenous_network.secure_sum import primitives as p
-from entrenous_network.secure_sum.graph import COMPLETE, degree, faults, graph, quorum
 from entrenous_network.secure_sum.merkle import LogHead
+from entrenous_network.secure_sum.quorum import faults, quorum
 from entrenous_network.secure_sum.shamir import PRIME, combine, split, weights
 from entrenous_network.secure_sum.vector import SumRows, pack, rows_of, size, unpack
 from hypothesis import given, settings
@@ -24,12 +24,7 @@ from secure_sum_in_memory import terms
 from entrenous.core.contract.update import ShownArrays, Total
 from entrenous.core.errors import InputError
 
-# ---- graph ---------------------------------------------------------------------------------------
-
-
-def test_the_ring_has_the_neighbours_and_the_threshold_of_the_study() -> None:
-    assert degree(1000) == (60, 24)
-    assert degree(10_000) == (70, 28)
+# ---- quorum --------------------------------------------------------------------------------------
 
 
 def test_a_quorum_counts_one_fault_at_least_and_a_tenth() -> None:
@@ -45,49 +40,6 @@ def test_who_is_left_out_makes_nobody_harmless(members: int) -> None:
     for parties in range(2, members + 1):
         assert faults(parties, members=members) == faults(members)
         assert 2 * quorum(parties, members=members) > parties + faults(members)
-
-
-@pytest.mark.parametrize("parties", [2, 5, COMPLETE, COMPLETE + 1, 300])
-def test_neighbours_are_mutual(parties: int) -> None:
-    names = [str(k) for k in range(parties)]
-    found = graph(names, b"view")
-    k, t = degree(parties)
-    near = [found.neighbours(u) for u in range(parties)]
-    assert all(
-        len(each) == k and u not in each and each == sorted(each) for u, each in enumerate(near)
-    )
-    assert all(u in near[v] for u, each in enumerate(near) for v in each)
-    assert found.threshold == t and found.quorum == quorum(parties)
-    if parties > COMPLETE:
-        assert found.ring != graph(names, b"another view").ring
-
-
-def test_survivors_that_fall_apart_are_seen() -> None:
-    found = graph([str(k) for k in range(200)], b"view")
-    half = found.reach
-
-    def without(*runs: range) -> list[int]:
-        missing = {found.ring[at % 200] for run in runs for at in run}
-        return [u for u in range(200) if u not in missing]
-
-    def pieces(alive: list[int]) -> int:
-        left, count = set(alive), 0
-        while left:
-            count, front = count + 1, [left.pop()]
-            while front:
-                near = left & set(found.neighbours(front.pop()))
-                left -= near
-                front += near
-        return count
-
-    for at in (0, 95, 190):
-        assert (
-            found.joined(without(range(at, at + 2 * half)))
-            and pieces(without(range(at, at + 2 * half))) == 1
-        )
-        for run, joined in ((half, False), (half - 1, True)):
-            alive = without(range(at, at + half), range(at + 90, at + 90 + run))
-            assert found.joined(alive) is joined and (pieces(alive) == 1) is joined
 
 
 # ---- shares --------------------------------------------------------------------------------------

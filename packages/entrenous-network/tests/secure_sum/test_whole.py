@@ -57,7 +57,7 @@ def test_the_total_is_the_plain_sum(parties: int) -> None:
     assert np.array_equal(everyone_in(parties, values), plain(values, values))
 
 
-def test_the_ring_above_128_parties_with_dropouts_at_every_stage() -> None:
+def test_130_parties_with_dropouts_at_every_stage() -> None:
     gone = [
         [name(k) for k in range(at, 130, 16)] if at else [] for at in range(5)
     ]  # 34 of 130, a quarter
@@ -114,7 +114,7 @@ def uniform(bits: int) -> bool:
 
 
 def test_an_upload_that_comes_too_late_keeps_its_own_mask() -> None:
-    """Its pairs' masks are known by then, since the neighbours gave up their shares; the own mask
+    """Its pairs' masks are known by then, since the others gave up their shares; the own mask
     still covers it.
     """
     agreed, values, late = terms(), vectors(6), name(2)
@@ -194,8 +194,8 @@ def test_the_same_question_again_has_the_same_answer() -> None:
         twice(partial(client.share, roster))
     for each, client in parties.items():
         twice(partial(client.mask, server.inbox(each), values[each], ALL))
-    for each, client in parties.items():
-        twice(partial(client.consent, server.survivors(each)))
+    for client in parties.values():
+        twice(partial(client.consent, server.survivors()))
     for client in parties.values():
         twice(partial(client.unmask, server.consents()))
         # Also when the stage is over.

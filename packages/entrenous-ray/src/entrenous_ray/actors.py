@@ -22,15 +22,12 @@ from typing import Any, NamedTuple, final
 
 from entrenous_network.agreement.address import joined_address
 from entrenous_network.agreement.files import IDENTITY
-from entrenous_network.agreement.growth import LONGER
-from entrenous_network.agreement.members import MEMBERS
-from entrenous_network.agreement.notice import ADDRESSES
 from entrenous_network.agreement.terms import TERMS
 from entrenous_network.links.https import HttpsPlan, listen
 from entrenous_network.operate.running import RayPlan, Say, served_by
 from entrenous_network.server.channel import Order, next_order
 from entrenous_network.server.pool import WorkerPool
-from entrenous_network.server.server_folder import LogFormat, ServerFolder
+from entrenous_network.server.server_folder import OF_WORKERS, LogFormat, ServerFolder
 from entrenous_network.server.worker import serve
 
 from entrenous import __version__
@@ -225,7 +222,7 @@ class RayWorkers:
         self.address = ""  # of the first actor, once it is there
         self._kind = ray.remote(concurrency_groups={ORDERS: 1, MESSAGES: 1})(WorkerActor)
         self._folder = folder
-        files = _files(folder, [TERMS, MEMBERS, IDENTITY, LONGER, ADDRESSES, "algorithm"])
+        files = _files(folder, [TERMS, IDENTITY, *OF_WORKERS, "algorithm"])
         if https.keys is not None:
             files |= {f"keys/{name}": (https.keys / name).read_bytes() for name in KEYS}
         self._plan = ActorPlan(
@@ -270,7 +267,7 @@ class RayWorkers:
         return [asked[reference] for reference in said]
 
     def lists(self) -> Mapping[str, bytes]:
-        files = _files(self._folder, [MEMBERS, LONGER, ADDRESSES])
+        files = _files(self._folder, OF_WORKERS)
         # Actors that are hired from now on get them at their start.
         self._plan = self._plan._replace(files={**self._plan.files, **files})
         return files
@@ -281,8 +278,8 @@ class RayWorkers:
 
 def _files(folder: ServerFolder, names: Sequence[str]) -> dict[str, bytes]:
     """Returns the content of those files of a server's folder that are there."""
-    paths = {name: folder.path / name for name in names}
-    return {name: path.read_bytes() for name, path in paths.items() if path.exists()}
+    paths = [folder.path / name for name in names]
+    return {path.name: path.read_bytes() for path in paths if path.exists()}
 
 
 def serve_by_actors(

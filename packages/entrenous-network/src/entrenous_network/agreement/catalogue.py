@@ -1,65 +1,68 @@
 """The list of items that all nodes of a federation number alike: the operator has it as a CSV file
-with a column `item`, everybody gets it as items.json.
+with a column `item`, everybody gets it as items.jsonl.
 
-    ids       external ids in index order
-    titles    a title for each item, "" where not known; null if no item has one
-    places    [latitude, longitude] in degrees for each item; null if unknown
-    features  what algorithms may learn from, such as `category` or `year`: by the name of a column,
-              a text for each item, "" where not known; absent if there are none
-    retired   numbers of items that are recommended to nobody any more; absent if there are none
+The file has a line for each change, and is never written anew. A line is a JSON object: an item,
+
+    id        the external id
+    title     where it is known
+    place     [latitude, longitude] in degrees: of all items, or of none
+    features  what algorithms may learn from, such as `category` or `year`: a text, "" where not
+              known, by the name of a column; all items have the same names
+
+or the number of an item that is recommended to nobody any more, alone, as `retired`. Items are
+numbered in the order of their lines, and keep their numbers, so that an old row means the same item
+for ever.
 
 Features are the further columns of the CSV file, other than `title`, `lat` and `lon`. Everybody who
-takes part reads them. The terms name the file by its SHA-256, so that it cannot change later; a
-longer list is longer-items.json (`growth`).
+takes part reads them. Lines are the leaves of a log, as members are of another one; the terms name
+its root at the founding.
 """
 
 from __future__ import annotations
 
 import csv
-import hashlib
-import json
 import math
-from collections.abc import Collection, Iterator, Mapping, Sized
+from array import array
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self, final
 
 import msgspec
 import numpy as np
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import UNSET, Struct, UnsetType
 
 from entrenous.core.contract.item_features import ItemFeatures
 from entrenous.core.errors import InputError
 from entrenous.core.types import Float64Array
 from entrenous.data.interactions import SHOWN, Interactions, Vocabulary, text_array
 
+from ..secure_sum.merkle import Count, Hash, MerkleTree
 from ..wire.completed import completed
+from ..wire.tensors import Buffer
+from .files import new_lines, write_lines
 
-ITEMS = "items.json"
+ITEMS = "items.jsonl"
+LONGEST = 1 << 16  # bytes of a line, at most
 
 
 @completed
-class ItemFields(Struct, frozen=True):
-    """A list of items, or what somebody's list lacks, as it travels."""
+class ItemLine(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A line of the list: an item, or the number of one that is retired."""
 
-    ids: list[str]
-    titles: list[str] | None
-    places: list[tuple[float, float]] | None
-    features: dict[str, list[str]] = {}
-    retired: list[int] = []
-    after: int | None = None
-    """How many items are known where the others are lacking."""
-    sha256: str = ""
-    """Of the whole list, where it lacks some."""
+    id: str = ""
+    title: str = ""
+    place: tuple[float, float] | UnsetType = UNSET
+    features: dict[str, str] = {}
+    retired: Count | UnsetType = UNSET
 
 
-def _fields(text: str, where: str) -> ItemFields:
-    """Reads the fields of a list of items. Raises InputError for what has none."""
-    try:
-        return msgspec.json.decode(text, type=ItemFields)
-    except (ValueError, RecursionError) as bad:
-        problem = f"not a list of items ({type(bad).__name__})"
-        raise InputError(where, problem, expected="ids, titles and places") from None
+@completed
+class FurtherItems(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The lines that a node lacks, as they travel, and the head of the log with them."""
+
+    size: Count
+    root: Hash
+    lines: bytes
 
 
 class Items(NamedTuple):
@@ -120,151 +123,24 @@ class Items(NamedTuple):
             places.append((latitude, longitude))
         return cls(ids, titles, np.array(places), features)
 
-    @classmethod
-    def read(cls, path: Path, sha256: str) -> Self:
-        """Reads items.json. Raises InputError for another list than the one whose digest the terms
-        have.
-        """
-        try:
-            text = path.read_bytes()
-        except OSError as bad:
-            problem = f"cannot be read ({bad.strerror})"
-            expected = "the federation's list of items"
-            raise InputError(str(path), problem, expected=expected) from None
-        # Nodes that number items otherwise would train on each other's rows of other items.
-        if hashlib.sha256(text).hexdigest() != sha256:
-            fix = "get the items.json that belongs to terms.json"
-            raise InputError(str(path), "not the list of items of the terms", fix=fix)
-        return cls.parse(text.decode(), str(path))
-
-    @classmethod
-    def parse(cls, text: str, where: str) -> Self:
-        """Returns the items that `text` wrote. where: the place that errors name. Raises InputError
-        for what is no list of items.
-        """
-        return cls._made(_fields(text, where), where)
-
-    @classmethod
-    def _made(cls, said: ItemFields, where: str) -> Self:
-        """Returns the items of a list, as `parse` does."""
-        ids = said.ids
-        # A list in which no item has a title has no titles, so that the file stays small.
-        titles = said.titles or [""] * len(ids)
-        known: list[Sized] = [titles, *said.features.values()]
-        if said.places is not None:
-            known.append(said.places)
-        whole = all(len(told) == len(ids) for told in known)
-        ordered = said.retired == sorted(set(said.retired) & set(range(len(ids))))
-        if not (ids and all(ids) and len(set(ids)) == len(ids) and whole and ordered):
-            problem = "an item occurs twice or has no name, or something is not told of all items"
-            raise InputError(where, problem, expected="each item once")
-        places = None if said.places is None else np.array(said.places, np.float64)
-        return cls(ids, titles, places, said.features, tuple(said.retired))
-
-    def check_longer(self, before: Items) -> None:
-        """Raises ValueError unless this list is `before` with further items at its end: each item
-        keeps its number and its features, and a retired one stays so. Titles may be told better.
-        """
-        count = len(before.ids)
-        if self.ids[:count] != before.ids:
-            raise ValueError("an item is missing, or has another number")
-        if not set(before.retired) <= set(self.retired):
-            raise ValueError("a retired item is not retired any more")
-        if self.features.keys() != before.features.keys():
-            raise ValueError("other features are told")
-        if any(self.features[name][:count] != texts for name, texts in before.features.items()):
-            raise ValueError("an item has other features")
-        places = None if self.places is None else self.places[:count].tolist()
-        if places != (None if before.places is None else before.places.tolist()):
-            raise ValueError("an item has another place")
-
-    def since(self, known: int) -> str:
-        """Returns, as JSON text, what a list of the first `known` items lacks: further items, and
-        the numbers of all that are retired.
-        """
-        places = None
+    @property
+    def lines(self) -> bytes:
+        """The items as lines of items.jsonl."""
+        places: list[tuple[float, float] | UnsetType] = [UNSET] * len(self.ids)
         if self.places is not None:
-            places = self.places[known:].tolist()
-        fields = {
-            "after": known,
-            "sha256": self.sha256,
-            "ids": self.ids[known:],
-            "titles": self.titles[known:],
-            "places": places,
-            "features": {name: texts[known:] for name, texts in self.features.items()},
-            "retired": list(self.retired),
-        }
-        return json.dumps(fields)
-
-    def taken(self, text: str, where: str) -> Items:
-        """Returns the longer list that a text has whole (`text`), or of which it has what this one
-        lacks (`since`). Raises InputError, and ValueError for a list that is not longer, or not the
-        one that the text says.
-        """
-        said = _fields(text, where)
-        if said.after is None:
-            items = Items._made(said, where)
-        else:
-            items = self
-            if said.ids:
-                items = self.with_more(Items._made(replace(said, retired=[]), where))
-            # Read again, since every check is made there.
-            items = Items.parse(items._replace(retired=tuple(said.retired)).text, where)
-            if said.after != len(self.ids) or items.sha256 != said.sha256:
-                raise ValueError("not what this list lacks")
-        items.check_longer(self)
-        return items
-
-    def with_more(self, more: Items) -> Items:
-        """Returns the list with further items at its end. Raises InputError for an item that is on
-        it, and for places or features that are told of one list alone.
-        """
-        known = set(self.ids)
-        twice = next((item for item in more.ids if item in known), None)
-        if twice is not None:
-            raise InputError("--add", f"'{twice}' is on the list", expected="new items alone")
-        same = self.features.keys() == more.features.keys()
-        if not same or (self.places is None) != (more.places is None):
-            columns = ["item", "title", *(("lat", "lon") if self.places is not None else ())]
-            expected = f"the columns of the first list: {', '.join([*columns, *self.features])}"
-            raise InputError("--add", "other columns than the first list had", expected=expected)
-        places = self.places
-        if places is not None and more.places is not None:
-            places = np.concatenate([places, more.places])
-        features = {name: [*texts, *more.features[name]] for name, texts in self.features.items()}
-        return Items(
-            [*self.ids, *more.ids], [*self.titles, *more.titles], places, features, self.retired
-        )
-
-    def without(self, ids: Collection[str]) -> Items:
-        """Returns the list with some items retired. Raises InputError for an unknown one."""
-        numbers = self.vocabulary.indices(list(ids))
-        unknown = [item for item, number in zip(ids, numbers, strict=True) if number < 0]
-        if unknown:
-            problem = f"'{unknown[0]}' is not on the list"
-            fix = self.vocabulary.hint(unknown[0])
-            raise InputError("--retire", problem, expected="the id of an item on it", fix=fix)
-        return self._replace(retired=tuple(sorted({*self.retired, *map(int, numbers)})))
+            places = [(latitude, longitude) for latitude, longitude in self.places.tolist()]
+        told = []
+        for number, item in enumerate(self.ids):
+            features = {name: texts[number] for name, texts in self.features.items()}
+            told.append(ItemLine(item, self.titles[number], places[number], features))
+        return msgspec.json.Encoder().encode_lines(told)
 
     @property
-    def text(self) -> str:
-        """The content of items.json."""
-        titles = self.titles if any(self.titles) else None
-        places = None
-        if self.places is not None:
-            places = self.places.tolist()
-        # Its digest is in the terms, so neither the order nor the form of the fields may change.
-        fields: dict[str, Any] = {"ids": self.ids, "titles": titles, "places": places}
-        if self.features:
-            fields["features"] = self.features
-        if self.retired:
-            fields["retired"] = list(self.retired)
-        return json.dumps(fields)
-
-    @property
-    def sha256(self) -> str:
-        """The SHA-256 of items.json in hexadecimal. The terms name the list of items by it."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
+    def log(self) -> ItemLog:
+        """The log in which these items come. Raises InputError as `ItemLog.add`."""
+        log = ItemLog()
+        log.add(self.lines, "--items")
+        return log
 
     @property
     def known(self) -> ItemFeatures | None:
@@ -277,6 +153,127 @@ class Items(NamedTuple):
     def vocabulary(self) -> Vocabulary:
         """The items' ids with their numbers."""
         return Vocabulary(self.ids, kind="item")
+
+
+@final
+class ItemLog:
+    """The list of items, as the log that its lines are. What raises an error leaves it without use:
+    it is read again. tree: of its lines. length: their bytes.
+    """
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._items: list[ItemLine] = []
+        self._numbers: dict[str, int] = {}  # of items, by id
+        self._retired = set[int]()
+        self.tree = MerkleTree()
+        self._ends = array("q", [0])  # of the lines, in bytes of the file
+
+    @property
+    def count(self) -> int:
+        """The number of items, retired ones included."""
+        return len(self._items)
+
+    @property
+    def items(self) -> Items:
+        """The items by columns; there is one at least."""
+        first = self._items[0]
+        places = None
+        if first.place is not UNSET:
+            places = np.array([item.place for item in self._items], np.float64)
+        return Items(
+            list(self._numbers),
+            [item.title for item in self._items],
+            places,
+            {name: [item.features[name] for item in self._items] for name in first.features},
+            tuple(sorted(self._retired)),
+        )
+
+    def follow(self, path: Path, end: int | None = None) -> bool:
+        """Takes the lines that came to a file since it was read, up to byte `end`. Returns whether
+        there were any. Raises InputError as `add`.
+        """
+        lines = new_lines(path, self.length, end)
+        self.add(lines, str(path))
+        return bool(lines)
+
+    def since(self, path: Path, known: int) -> bytes:
+        """Returns what somebody lacks who knows the first `known` lines. path: of the file."""
+        begin = self._ends[min(known, len(self.tree))]
+        lines = new_lines(path, begin, self.length)
+        return msgspec.msgpack.encode(FurtherItems(*self.tree.head, lines))
+
+    def take(self, body: Buffer, where: str) -> bytes:
+        """Takes the lines that this log lacks, by what `since` made of them, and returns them.
+        Raises InputError as `add`, and ValueError where this log with them is not the one that is
+        meant.
+        """
+        said = msgspec.msgpack.decode(body, type=FurtherItems)
+        self.add(said.lines, where)
+        if self.tree.head != (said.size, said.root):
+            raise ValueError("not the list that is known here with more lines")
+        return said.lines
+
+    def write(self, path: Path, lines: bytes) -> None:
+        """Appends the lines to the file that were taken last."""
+        write_lines(path, self.length - len(lines), lines)
+
+    def add(self, lines: bytes, where: str) -> None:
+        """Takes whole lines at the end of the log. where: the place that errors name. Raises
+        InputError for an item that is on the list, for one of which more or less is told than of
+        those before, and for what is no line.
+        """
+        *whole, rest = lines.split(b"\n")
+        if rest:
+            raise InputError(where, "the last line is cut short", expected="a line feed at its end")
+        for line in whole:
+            problem = f"line {1 + len(self.tree)} is no item"
+            try:
+                change = msgspec.json.decode(line, type=ItemLine)
+            except ValueError:
+                raise InputError(where, problem, expected="the fields of one, as JSON") from None
+            if len(line) > LONGEST:
+                raise InputError(where, problem, expected=f"at most {LONGEST} bytes")
+            if change.retired is UNSET:
+                self._come(change, where)
+            else:
+                self._retire(change, change.retired, where)
+            self.tree.append(line)
+            self.length += len(line) + 1
+            self._ends.append(self.length)
+
+    def _come(self, item: ItemLine, where: str) -> None:
+        """Adds an item. Raises InputError."""
+        if item.id in self._numbers or not item.id:
+            problem = f"'{item.id}' is on the list, or no id"
+            raise InputError(where, problem, expected="new items alone")
+        first = self._items[0] if self._items else item
+        is_placed = first.place is not UNSET
+        if item.features.keys() != first.features.keys() or (item.place is UNSET) == is_placed:
+            columns = ["item", "title", *(("lat", "lon") if is_placed else ()), *first.features]
+            expected = f"the columns of the first list: {', '.join(columns)}"
+            raise InputError(where, "other columns than the first list had", expected=expected)
+        self._numbers[item.id] = len(self._items)
+        self._items.append(item)
+
+    def _retire(self, change: ItemLine, number: int, where: str) -> None:
+        """Retires an item. Raises InputError."""
+        is_new = number in range(self.count) and number not in self._retired
+        if not is_new or change != ItemLine(retired=number):
+            expected = "the number of an item on the list, once and alone"
+            raise InputError(where, f"item {number} cannot be retired", expected=expected)
+        self._retired.add(number)
+
+    def retiring(self, ids: Collection[str]) -> bytes:
+        """Returns the lines that retire some items. Raises InputError for an unknown one."""
+        unknown = [item for item in ids if item not in self._numbers]
+        if unknown:
+            problem = f"'{unknown[0]}' is not on the list"
+            fix = self.items.vocabulary.hint(unknown[0])
+            raise InputError("--retire", problem, expected="the id of an item on it", fix=fix)
+        numbers = {self._numbers[item] for item in ids} - self._retired
+        changes = [ItemLine(retired=number) for number in sorted(numbers)]
+        return msgspec.json.Encoder().encode_lines(changes)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:

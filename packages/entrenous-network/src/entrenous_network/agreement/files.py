@@ -7,6 +7,7 @@ The same holds for nodes with a server, peers, a server, and the operator of a f
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +19,7 @@ from msgspec import Meta
 from entrenous.core.errors import InputError
 from entrenous.core.files import others_may_read, write_private, write_text
 
-FORMAT = 7  # of all files of a federation, of its stores and checkpoints
+FORMAT = 8  # of all files of a federation, of its stores and checkpoints
 IDENTITY = "identity.key"
 # Of 32 and of 64 bytes: public keys and signatures.
 Hex32: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
@@ -88,6 +89,32 @@ def check_format(path: Path, number: Any, written: str = "") -> None:
         version = f"entrenous {written}"
     fix = f"use {version}, or found the federation anew"
     raise InputError(str(path), problem, expected=f"format {FORMAT}", fix=fix)
+
+
+# ---- files that lines are appended to ------------------------------------------------------------
+
+
+def new_lines(path: Path, start: int, end: int | None = None) -> bytes:
+    """Returns the lines of a file from byte `start` on, up to byte `end`, each with its line feed;
+    without a last one that is being written, or whose writer was killed. Raises InputError.
+    """
+    if not path.exists():
+        raise missing(path)
+    with path.open("rb") as file:
+        file.seek(start)
+        text = file.read(-1 if end is None else max(0, end - start))
+    return text[: text.rfind(b"\n") + 1]
+
+
+def write_lines(path: Path, length: int, lines: bytes) -> None:
+    """Appends lines to a file, in place of what is beyond `length` bytes: a line that was cut
+    short. They are on the disk when this returns.
+    """
+    with path.open("ab") as file:
+        file.truncate(length)
+        file.write(lines)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 # ---- identities ----------------------------------------------------------------------------------

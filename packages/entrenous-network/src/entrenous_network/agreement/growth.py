@@ -1,9 +1,7 @@
 """A list of items that grows while a federation runs: items are added at its end, or retired.
 
-The terms name the list of the founding. A longer one is `longer-items.json` next to it, at the
-server and at each node that has taken it; the terms that a program reads by `current_terms` are
-those of the longer list, with the identity of the founding. Numbers of items never change, so that
-an old row means the same item for ever.
+The terms name the list of the founding, by its size and root. The terms that a program reads by
+`current_terms` are those of the list of now, with the identity of the founding.
 """
 
 from __future__ import annotations
@@ -19,13 +17,19 @@ from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.core.types import Array
 
-from .catalogue import ITEMS, Items
+from .catalogue import ITEMS, ItemLog
 from .terms import TERMS, FederationTerms
 
-LONGER = "longer-items.json"
-# The operator's newest list, which the server makes its own between two rounds: answers to one
-# round are all about one list, also after a server was killed in the midst of it.
-NEXT = "next-items.json"
+# In a server's folder: the bytes of the list with which it works. The operator may have appended
+# more, which it makes its own between two rounds: answers to one round are all about one list, also
+# after a server was killed in the midst of it.
+LISTED = "listed"
+
+
+def listed(folder: Path) -> int | None:
+    """Returns the bytes of the list that count in a folder; None = all of them."""
+    path = folder / LISTED
+    return int(path.read_text()) if path.exists() else None
 
 
 def current_terms(folder: Path) -> FederationTerms:
@@ -33,34 +37,32 @@ def current_terms(folder: Path) -> FederationTerms:
     InputError for terms that are none.
     """
     terms = FederationTerms.read(folder / TERMS)
-    if not (folder / LONGER).exists():
-        return terms
     return terms.with_items(current_items(folder, terms))
 
 
-def current_items(folder: Path, founding: FederationTerms) -> Items:
-    """Returns the list of items of now. founding: the terms as they were signed. Raises InputError
-    for a list that is none.
+def current_items(folder: Path, terms: FederationTerms) -> ItemLog:
+    """Returns the list of items of now. Raises InputError for a list that does not begin as that of
+    the terms.
     """
-    longer = folder / LONGER
-    if longer.exists():
-        return read_items(longer)
-    return Items.read(folder / ITEMS, founding.items_sha256)
+    items = ItemLog()
+    path = folder / ITEMS
+    items.follow(path, listed(folder))
+    # Nodes that number items otherwise would train on each other's rows of other items.
+    tree = items.tree
+    if len(tree) < terms.listed or tree.root(terms.listed).hex() != terms.items_root:
+        fix = f"get the {ITEMS} that belongs to {TERMS}"
+        raise InputError(str(path), "not the list of items of the terms", fix=fix)
+    return items
 
 
-def read_items(file: Path) -> Items:
-    """Returns the items of a longer list. Raises InputError for a file that has none."""
-    return Items.parse(file.read_text(encoding="utf-8"), str(file))
-
-
-def first_state(folder: Path, terms: FederationTerms, algorithm: FederatedAlgorithm) -> State:
-    """Returns the state of a server before its first round, which follows from the terms. folder:
-    of the federation or of a node, with the items.
+def first_state(items: ItemLog, terms: FederationTerms, algorithm: FederatedAlgorithm) -> State:
+    """Returns the state of a server before its first round, which follows from the terms and the
+    items.
     """
     catalogue = terms.catalogue
     # The only place where a server needs what is known of the items: its state has it from then on.
     if declared(algorithm).traits.learns_features:
-        catalogue = catalogue._replace(features=current_items(folder, terms).known)
+        catalogue = catalogue._replace(features=items.items.known)
     return algorithm.init_server(catalogue, key(terms.seed, "server"))
 
 

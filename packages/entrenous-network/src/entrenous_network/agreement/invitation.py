@@ -16,7 +16,6 @@ from ..wire.completed import completed
 from .address import split_address
 from .catalogue import ITEMS
 from .files import Hex32, Hex64, read_json
-from .growth import LONGER
 from .members import MEMBER
 from .terms import TERMS
 from .tickets import Seconds, Ticket
@@ -24,7 +23,7 @@ from .tickets import Seconds, Ticket
 T = TypeVar("T")
 INVITATION = "invitation.json"
 # Its entry with a server, the certificate with TLS.
-INVITED = (TERMS, MEMBER, ITEMS, LONGER, INVITATION, "ca.crt")
+INVITED = (TERMS, MEMBER, ITEMS, INVITATION, "ca.crt")
 # Peers whose addresses are in every invitation, at least: with a single one, nobody could join
 # after its end.
 BOOTSTRAPS = 2

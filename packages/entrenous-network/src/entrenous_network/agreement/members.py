@@ -7,7 +7,6 @@ has its own entry and the newest head that it has verified.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Self, final
@@ -23,7 +22,16 @@ from entrenous.core.types import Int64Array
 from ..secure_sum.merkle import LEVELS, Count, Hash, Leaf, LogEntry, LogHead, MerkleTree, Proof
 from ..wire.completed import completed
 from ..wire.tensors import Buffer
-from .files import Hex32, Mark, NodeName, json_text, missing, read_json, write_json
+from .files import (
+    Hex32,
+    Mark,
+    NodeName,
+    json_text,
+    new_lines,
+    read_json,
+    write_json,
+    write_lines,
+)
 
 MEMBERS = "members.jsonl"
 MEMBER = "member.json"  # of a device: its own entry
@@ -141,32 +149,21 @@ class Members:
 
     def follow(self, path: Path) -> None:
         """Takes the lines that came to the file since it was read. Raises InputError as `read`."""
-        if not path.exists():
-            raise missing(path)
-        with path.open("rb") as file:
-            file.seek(self.length)
-            for line in file:
-                # It is being written, or whoever wrote it was killed.
-                if not line.endswith(b"\n"):
-                    return
-                try:
-                    self.add(msgspec.json.decode(line, type=Member))
-                except ValueError as bad:
-                    problem = f"line {1 + len(self._all)} is no member ({type(bad).__name__})"
-                    fix = "restore it from a backup"
-                    raise InputError(str(path), problem, fix=fix) from None
-                self.length += len(line)
+        for line in new_lines(path, self.length).splitlines(keepends=True):
+            try:
+                self.add(msgspec.json.decode(line, type=Member))
+            except ValueError as bad:
+                problem = f"line {1 + len(self._all)} is no member ({type(bad).__name__})"
+                fix = "restore it from a backup"
+                raise InputError(str(path), problem, fix=fix) from None
+            self.length += len(line)
 
     def write(self, path: Path, members: Iterable[Member]) -> None:
         """Appends lines to the file, which are on the disk when this returns. Takes off a line
         before them that was cut short. The caller holds the folder (`changing`), and has read all.
         """
         lines = b"".join(member.line() for member in members)
-        with path.open("ab") as file:
-            file.truncate(self.length)
-            file.write(lines)
-            file.flush()
-            os.fsync(file.fileno())
+        write_lines(path, self.length, lines)
         self.length += len(lines)
 
     def add(self, member: Member) -> None:

@@ -37,11 +37,11 @@ from entrenous.privacy.told import HOLDS_AGAINST, of_operator, of_shown
 from entrenous.runs.plan import algorithm_of
 from entrenous.systems.gossip_learning import GossipLearning
 
-from ..secure_sum.graph import COMPLETE, faults, hiding
 from ..secure_sum.messages import MAX_PARTIES
 from ..secure_sum.party_list import Demands, in_days
+from ..secure_sum.quorum import faults, hiding
 from ..wire.pushed import packed_bytes
-from .catalogue import Items
+from .catalogue import ItemLog
 from .files import FORMAT, read_json
 from .pins import AlgorithmPins, pins_of
 from .unsampled import proven_for_all_rounds
@@ -137,7 +137,9 @@ class FederationTerms(Settings):
     scale: tuple[float, float] = Field(
         (1.0, 1.0), description="lowest and highest rating; 1 and 1 where nothing is rated"
     )
-    items_sha256: str = Field("", description="of items.json, so that all number the items alike")
+    items_root: str = Field(
+        "", description="of the log of as many lines of items.jsonl, so that all number items alike"
+    )
     operator: str = Field(
         description=(
             "public key, Ed25519, hexadecimal: of the server, which signs requests, or of who signs"
@@ -221,7 +223,8 @@ class FederationTerms(Settings):
 
     _founding: FederationTerms | None = PrivateAttr(None)
     """The terms as they were signed, of a federation whose list of items has grown since."""
-    _retired: int = PrivateAttr(0)
+    _listed: int = PrivateAttr(0)
+    """The size of that list's log."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -289,20 +292,21 @@ class FederationTerms(Settings):
         digest = hashlib.sha256(founding.text().encode())
         return digest.hexdigest()[:32]
 
-    def with_items(self, items: Items) -> Self:
-        """Returns the terms of the same federation with a longer list of items. Its identity, and
+    def with_items(self, items: ItemLog) -> Self:
+        """Returns the terms of the same federation with the list of items of now. Its identity, and
         the catalogue in which its algorithm was tested, stay those of the founding.
         """
-        changed = {"items": len(items.ids), "items_sha256": items.sha256}
+        head = items.tree.head
+        changed = {"items": items.count, "items_root": head.root.hex()}
         longer = type(self).parse({**self.model_dump(mode="json"), **changed}, "terms")
         longer._founding = self._founding or self
-        longer._retired = len(items.retired)
+        longer._listed = head.size
         return longer
 
-    @property
-    def retired(self) -> int:
-        """The number of items of the list that are recommended to nobody any more."""
-        return self._retired
+    @cached_property
+    def listed(self) -> int:
+        """The size of the log of items: one for each item, and for each that is retired."""
+        return self._listed or self.items
 
     @cached_property
     def run_bytes(self) -> bytes:
@@ -750,13 +754,12 @@ def most_by_lot(users: int, groups: int = 1) -> int:
 
 
 def least_people(users: int) -> int:
-    """Returns the fewest people whose sum hides each of them, whoever of so many users are parties:
-    up to COMPLETE members the share that may be in league is of all of them.
+    """Returns the fewest people whose sum hides each of them, whoever of so many users are parties.
 
     >>> least_people(12), least_people(40), least_people(10_000)
     (4, 6, 15)
     """
-    return hiding(faults(min(users, COMPLETE)))
+    return hiding(faults(0, users))
 
 
 def further(rounds: int) -> int:

@@ -129,7 +129,7 @@ def items(
     found = membership.change_items(folder, more, retired)
     added = 0 if more is None else len(more.ids)
     say(
-        f"{len(found.ids)} items, {added} of them new, {len(found.retired)} retired in all;"
+        f"{found.count} items, {added} of them new, {len(found.tree) - found.count} retired in all;"
         f" {membership.to_do(folder)}"
     )
 

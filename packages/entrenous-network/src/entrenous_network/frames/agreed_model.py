@@ -1,8 +1,9 @@
 """The trained model of a masked federation: a node keeps it when enough nodes have the same.
 
 No round follows the last one, so nobody would find out that a server gave each node another model.
-Therefore each node signs the hash of the model that came, and the server passes these words on. Two
-models cannot both have a quorum (`secure_sum/graph.py`). In a large federation most members
+Therefore each node signs the hash of the model that came, and the server passes these words on, in
+the form of a roster. Two
+models cannot both have a quorum (`secure_sum/quorum.py`). In a large federation most members
 may be away, and as many as a sum must have are enough: a server can then show two crowds two
 models, as it can in a round.
 """
@@ -10,20 +11,20 @@ models, as it can in a round.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import msgspec
-from msgspec import Meta, Struct
 
 from entrenous.core.types import Array
 
 from ..agreement.members import Members
 from ..agreement.terms import FederationTerms
-from ..secure_sum.graph import quorum
-from ..secure_sum.merkle import LogEntry, LogHead
-from ..secure_sum.messages import MAX_PARTIES
-from ..wire.completed import completed
-from .frames import HEAD, SIGNATURE, Code, FrameRefused, headed, signed_by
+from ..secure_sum.merkle import LogHead
+from ..secure_sum.messages import Roster, SignedAdvert, encode
+from ..secure_sum.primitives import verified
+from ..secure_sum.quorum import quorum
+from ..wire.statement import DOMAIN, shared_head
+from .frames import Code, FrameRefused
 
 AGREED = "agreed"  # brings the words of the others
 # Answers: a model has come; it is the one that a quorum has.
@@ -40,43 +41,32 @@ class OfferedModel(NamedTuple):
     arrays: Mapping[str, Array]
 
 
-@completed
-class Word(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The head of a node's `taken`, with its signature."""
+def word_head(run: str, number: int, node: str, digest: bytes) -> bytes:
+    """Returns the head of a node's word that it has taken a model, as everybody builds it anew.
 
-    said: Annotated[bytes, Meta(max_length=HEAD)]
-    signature: Annotated[bytes, Meta(min_length=SIGNATURE, max_length=SIGNATURE)]
-
-
-@completed
-class ProvenWord(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A word, with the proof that it is a member's."""
-
-    word: Word
-    entry: LogEntry
+    number: of the round; digest: sha256 of the model.
+    """
+    return shared_head(TAKEN, run, number, 0, node, digest)
 
 
-Words = Annotated[list[ProvenWord], Meta(max_length=MAX_PARTIES)]
-
-
-def written(words: Mapping[str, Word], members: Members, terms: FederationTerms) -> bytes:
+def written(words: Mapping[str, bytes], members: Members, terms: FederationTerms) -> bytes:
     """Returns the words of nodes that have taken a model, to be passed on: as many as a node needs;
-    b"" if there are too few. words: by node.
+    b"" if there are too few. words: the signature of each, by node.
     """
     least = enough(members.head, terms)
     if len(words) < least:
         return b""
     # A few hundred words are enough, and every word goes to everybody.
     some = sorted(words)[:least]
-    return msgspec.msgpack.encode([ProvenWord(words[name], members.entry(name)) for name in some])
+    return encode([SignedAdvert(members.entry(name), words[name], b"") for name in some])
 
 
 def proven_anew(words: bytes, members: Members, terms: FederationTerms) -> bytes:
     """Returns words with proofs by the log of now, of which there may be more members since; b"" if
     they are too few by it.
     """
-    proven = msgspec.msgpack.decode(words, type=Words) if words else []
-    return written({one.entry.leaf.name: one.word for one in proven}, members, terms)
+    proven = msgspec.msgpack.decode(words, type=Roster) if words else []
+    return written({one.entry.leaf.name: one.signature for one in proven}, members, terms)
 
 
 def enough(members: LogHead, terms: FederationTerms) -> int:
@@ -90,24 +80,20 @@ def check_agreed(
 ) -> None:
     """Raises FrameRefused unless enough members have signed that they took the offered model."""
     try:
-        words = msgspec.msgpack.decode(body, type=Words)
+        words = msgspec.msgpack.decode(body, type=Roster)
     except (ValueError, RecursionError) as bad:
         raise FrameRefused(Code.MALFORMED, type(bad).__name__) from None
     # By name, so that a word that is passed on twice counts once.
     agreed = set()
-    for proven in words:
-        entry = proven.entry
-        frame = headed(proven.word.said, proven.word.signature)
-        head = frame.head
-        if frame.node != entry.leaf.name or not members.has(entry):
+    for word in words:
+        leaf = word.entry.leaf
+        if not members.has(word.entry):
             raise FrameRefused(Code.UNKNOWN_NODE, "a word about the model is of no member")
-        if not signed_by(frame, entry.leaf.key.hex()):
-            raise FrameRefused(Code.BAD_SIGNATURE, "of a word about the model")
-        # The word of another run or of another kind would be a signature for something else.
-        if head.kind != TAKEN or head.run != terms.run:
-            raise FrameRefused(Code.WRONG_KIND, "not the word of a node that took a model")
-        if (head.round, head.model) == (offered.round, offered.digest):
-            agreed.add(frame.node)
+        head = word_head(terms.run, offered.round, leaf.name, offered.digest)
+        if not verified(leaf.key, word.signature, DOMAIN + head):
+            text = "of a word about the model: forged, or about another one"
+            raise FrameRefused(Code.BAD_SIGNATURE, text)
+        agreed.add(leaf.name)
     least = enough(members, terms)
     if len(agreed) < least:
         text = f"{len(agreed)} nodes have the model that came here; at least {least}"

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import secrets
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -24,8 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from entrenous.core.errors import EntrenousError
 
 from ..agreement.files import NODE_NAME
-from ..wire.completed import completed
-from ..wire.statement import DOMAIN
+from ..wire.statement import DOMAIN, Head
 from ..wire.tensors import Buffer
 
 MAGIC = b"ENTR"
@@ -65,7 +63,6 @@ class Code(StrEnum):
     BAD_HEAD = "bad-head"
     BAD_NAME = "bad-name"
     WRONG_VERSION = "wrong-version"
-    WRONG_BYTE_ORDER = "wrong-byte-order"
     WRONG_DIGEST = "wrong-digest"
     # who sent it, and for what
     UNKNOWN_NODE = "unknown-node"
@@ -79,7 +76,6 @@ class Code(StrEnum):
     TOO_FEW_USERS = "too-few-users"
     DUPLICATE = "duplicate"
     CONFLICT = "conflict"
-    REPLAYED_NONCE = "replayed-nonce"
     LATE = "late"
     # the arrays
     MALFORMED = "malformed"
@@ -137,32 +133,6 @@ class FrameRefused(EntrenousError):
 # ---- frames --------------------------------------------------------------------------------------
 
 
-@completed
-class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The header of a frame."""
-
-    kind: str
-    run: str
-    node: bytes
-    """The name of the sender."""
-    round: int = 0
-    attempt: int = 0
-    view: bytes | msgspec.UnsetType = msgspec.UNSET
-    """Of a message of a secure sum: the hash of all that its sender has seen."""
-    nonce: bytes = b""
-    model: bytes = b""
-    """The sha256 of the download of the round."""
-    items: int = 0
-    """The number of items of the catalogue."""
-    order: str = "<"
-    about: dict[str, int] = {}
-    """Small numbers by name."""
-    size: int = 0
-    """The bytes of the body."""
-    digest: bytes = b""
-    """The sha256 of the body."""
-
-
 class Frame(NamedTuple):
     """A frame as it was received: its head, body and signature."""
 
@@ -212,7 +182,7 @@ class FrameParts:
 def seal(
     key: Ed25519PrivateKey, kind: str, body: bytes = b"", *, run: str, node: str, **fields: Any
 ) -> bytes:
-    """Returns a signed frame with a fresh nonce. fields: the other fields of the header."""
+    """Returns a signed frame. fields: the other fields of the header."""
     return bytes(seal_parts(key, kind, [body], run=run, node=node, **fields))
 
 
@@ -227,7 +197,6 @@ def seal_parts(
         kind=kind,
         run=run,
         node=node.encode(),
-        nonce=secrets.token_bytes(16),
         size=sum(len(part) for part in body),
         digest=digest.digest(),
         **fields,
@@ -310,8 +279,6 @@ def _head(said: bytes) -> Head:
     # Names become names of files, and are said in logs.
     if not NODE_NAME.fullmatch(head.node):
         raise FrameRefused(Code.BAD_NAME, "1 to 64 of a-z, 0-9, - and .")
-    if head.order != "<":
-        raise FrameRefused(Code.WRONG_BYTE_ORDER, "arrays are little-endian")
     if head.size < 0 or head.round < 0 or head.attempt < 0:
         raise FrameRefused(Code.BAD_HEAD, "a negative number")
     return head

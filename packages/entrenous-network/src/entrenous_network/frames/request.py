@@ -155,7 +155,7 @@ class Requests:
         self._contract = contract
         self._start = start
         # Said in each request, so that a node knows what it lacks.
-        newest = {"retired": terms.retired, MOVED: moved, MEMBERS: members}
+        newest = {MOVED: moved, MEMBERS: members}
         self._newest = {name: number for name, number in newest.items() if number}
 
     def work(
@@ -195,10 +195,10 @@ class Requests:
         )
 
     def seal(self, kind: str, *body: Buffer, **fields: Any) -> FrameParts:
-        """Returns a message of the server, signed. It says how many items and members there are,
-        how many items are retired, and which notice of addresses is the newest, if there are any.
+        """Returns a message of the server, signed. It says how long the logs of items and members
+        are, and which notice of addresses is the newest, if there is any.
         """
-        fields["items"] = self._terms.items
+        fields["items"] = self._terms.listed
         if self._newest:
             fields["about"] = {**fields.get("about", {}), **self._newest}
         return seal_parts(self._key, kind, body, run=self._terms.run, node=NAME, **fields)
@@ -269,7 +269,6 @@ class Responder:
         self.users = users
         self._least = least
         self._folder = folder
-        self._listed = (terms.items, terms.retired)
 
     def answer(self, request: bytes, handlers: Handlers) -> bytes:
         """Returns the answer to a request, by the handler of its kind, or a refusal that says why.
@@ -283,7 +282,7 @@ class Responder:
                 "round": head.round,
                 "attempt": head.attempt,
                 "model": head.model,
-                "items": self.terms.items,
+                "items": self.terms.listed,
             }
             # Whoever is on the way could ask a node to train on a model of theirs.
             if not signed_by(frame, self.terms.operator):
@@ -312,11 +311,10 @@ class Responder:
         """Raises FrameRefused for a request about another list of items than the node has: there
         each row could mean another item.
         """
-        named = (frame.head.items, frame.head.about.get("retired", 0))
-        if frame.head.items and named != self._listed:
-            items, retired = self._listed
-            text = f"{items} items are known here, {retired} of them retired"
-            raise FrameRefused(Code.WRONG_ITEMS, text, {KNOWN: items})
+        known = self.terms.listed
+        if frame.head.items not in (0, known):
+            text = f"{known} lines of items are known here"
+            raise FrameRefused(Code.WRONG_ITEMS, text, {KNOWN: known})
 
     def _check_addresses(self, newest: int) -> None:
         """Raises FrameRefused where the server has a newer notice of its addresses than the node:
@@ -399,7 +397,7 @@ class Responder:
             round=head.round,
             attempt=head.attempt,
             model=head.model,
-            items=self.terms.items,
+            items=self.terms.listed,
             about={"users": head.about.get("users", 0)},
         )
 

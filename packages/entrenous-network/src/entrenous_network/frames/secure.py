@@ -37,7 +37,7 @@ def sum_terms(
         bits=protection.bits,
         people=terms.fewest,
         noise=ProtectionInForce(protection, contract).share,
-        items=terms.items_sha256,
+        items=terms.items_root,
     )
 
 

@@ -25,7 +25,6 @@ from entrenous.core.contract.protocols import (
 )
 from entrenous.core.contract.update import Total, Update, add_update
 from entrenous.core.errors import InputError
-from entrenous.core.files import write_text
 from entrenous.core.keys import fold_name, local_key
 from entrenous.core.keys import key as key_of
 from entrenous.core.types import Array, Float32Array, Int64Array
@@ -35,21 +34,20 @@ from entrenous.privacy.protection import ProtectionInForce
 from entrenous.privacy.step import LEAST, ROUNDED, longest_move
 from entrenous.privacy.turnout import drawn, lots
 
-from ..agreement.catalogue import Items
+from ..agreement.catalogue import ITEMS
 from ..agreement.files import IDENTITY, read_identity, read_json
 from ..agreement.growth import (
-    LONGER,
     check_growing,
     current_items,
-    current_terms,
     first_state,
     grown,
     items_in,
     with_more_items,
 )
 from ..agreement.members import MEMBER, OwnEntry, longer
+from ..agreement.terms import TERMS, FederationTerms
 from ..frames import contribution
-from ..frames.agreed_model import AGREED, KEPT, TAKEN, OfferedModel, check_agreed
+from ..frames.agreed_model import AGREED, KEPT, TAKEN, OfferedModel, check_agreed, word_head
 from ..frames.frames import (
     ADDRESS_NEWS,
     ITEMS_NEWS,
@@ -57,10 +55,12 @@ from ..frames.frames import (
     Code,
     Frame,
     FrameRefused,
+    framed,
 )
 from ..frames.request import NodeRequest, Responder, announced, malformed
 from ..frames.row_tests import RowTests
 from ..secure_sum.messages import STAGES
+from ..wire.statement import DOMAIN
 from .common import Common
 from .node_store import (
     CHANGES,
@@ -77,8 +77,6 @@ from .node_store import (
 )
 from .secure_node import SecureSide, check_members
 
-# The fact that tells other processes of a longer list of items: `_counted` of it.
-TAKEN_ITEMS = "items"
 # The fact that names the trained model of which this node last said that it had come.
 SAID = "said"
 BITS = 256  # of a node's secret
@@ -90,7 +88,7 @@ RECEIVED = {"model", AGREED, MEMBERS_NEWS, ITEMS_NEWS, ADDRESS_NEWS}
 
 @final
 class FederatedNode:
-    """One node, opened from its folder: node.json, terms.json, items.json, identity.key,
+    """One node, opened from its folder: node.json, terms.json, items.jsonl, identity.key,
     store.sqlite. Answers one request at a time.
 
     common: what this node shares with the others of its process.
@@ -104,6 +102,8 @@ class FederatedNode:
         self.store = NodeStore(folder / STORE)
         self._turn = Lock()
         self._executor = Threads(threads)
+        self.terms = FederationTerms.read(folder / TERMS)
+        self.listed = current_items(folder, self.terms)
         self._begin()
 
     def _begin(self) -> None:
@@ -111,11 +111,11 @@ class FederatedNode:
         folder = self.folder
         about = self._about
         self.name = str(about["name"])
-        self.terms = current_terms(folder)
+        self.terms = self.terms.with_items(self.listed)
         # The file of a class of the owner's own is named by the owner, never by the terms.
         self._place = str(about.get("algorithm", ""))
         self.algorithm = self.terms.make(about.get("own"), self._place)
-        self.items = current_items(folder, self.terms)
+        self.items = self.listed.items
         self._rounds = key_of(self.terms.seed, "rounds")
         self._read_rows()
         self.contract = contribution.agreed_by(self.terms, self.algorithm)
@@ -173,7 +173,8 @@ class FederatedNode:
         """Reads the rows again if they have changed: new ones count from the next round on. Reads
         all anew where another process has taken a longer list of items.
         """
-        if self.store.fact(TAKEN_ITEMS) not in (None, _counted(self.items)):
+        items = self.folder / ITEMS
+        if items.stat().st_size > self.listed.length and self.listed.follow(items):
             self._begin()
         if self.store.count(CHANGES) != self._changes:
             self._read_rows()
@@ -260,7 +261,8 @@ class FederatedNode:
                 raise FrameRefused(Code.PAST_ROUND, "a newer trained model has come")
         self.store.note(SAID, word)
         self._offered = OfferedModel(number, digest, arrays_of(download))
-        return self.responder.seal(TAKEN, round=number, model=digest)
+        said = word_head(self.terms.run, number, self.name, digest)
+        return bytes(framed(said, self.key.sign(DOMAIN + said), []))
 
     def _agreed_model(self, frame: Frame) -> bytes:
         """Takes the words of the other nodes, by which the offered model is kept or not."""
@@ -294,13 +296,17 @@ class FederatedNode:
 
     def _further_items(self, frame: Frame) -> bytes:
         """Takes a longer list of items, on which every item that this node knows has its number."""
-        with malformed(ITEMS_NEWS):
-            items = self.items.taken(bytes(frame.body).decode(), ITEMS_NEWS)
-            check_growing(self.contract)
-            # Raises InputError where the algorithm cannot have so many.
-            self.terms.with_items(items).make(place=self._place)
-        write_text(self.folder / LONGER, items.text)
-        self.store.note(TAKEN_ITEMS, _counted(items))
+        try:
+            with malformed(ITEMS_NEWS):
+                lines = self.listed.take(frame.body, ITEMS_NEWS)
+                check_growing(self.contract)
+                # Raises InputError where the algorithm cannot have so many.
+                self.terms.with_items(self.listed).make(place=self._place)
+            self.listed.write(self.folder / ITEMS, lines)
+        except BaseException:
+            # What is not on the disk is not known.
+            self.listed = current_items(self.folder, FederationTerms.read(self.folder / TERMS))
+            raise
         self._begin()
         return self.responder.seal_for(frame, ITEMS_NEWS, b"")
 
@@ -311,7 +317,7 @@ class FederatedNode:
         step = self.terms.protection.step
         if not step:
             return
-        first = first_state(self.folder, self.terms, self.algorithm)
+        first = first_state(self.listed, self.terms, self.algorithm)
         before = self.algorithm.download(first)
         since = 0
         newest = self.store.model()
@@ -482,11 +488,6 @@ class FederatedNode:
         if self._secret is not None:
             return self._secret.key("score", 0, 0)
         return key_of(self.terms.seed, "score")
-
-
-def _counted(items: Items) -> str:
-    """Returns the counts by which a list of items is told from a longer one."""
-    return f"{len(items.ids)} items, {len(items.retired)} retired"
 
 
 def _paused(frame: Frame) -> bytes:

@@ -37,6 +37,7 @@ from entrenous.data.interactions import Interactions, Vocabulary
 from entrenous.privacy.protection import PAPER
 
 from ..agreement.address import is_host, parted, port_of
+from ..agreement.catalogue import ITEMS
 from ..agreement.files import (
     IDENTITY,
     NODE_NAME,
@@ -49,7 +50,7 @@ from ..agreement.files import (
     write_identity,
     write_json,
 )
-from ..agreement.growth import LONGER, current_items, current_terms
+from ..agreement.growth import current_items, current_terms
 from ..agreement.invitation import INVITED, read_peer_invitation, read_server_invitation
 from ..agreement.members import MEMBER, Member, OwnEntry
 from ..agreement.terms import TERMS, FederationTerms
@@ -170,7 +171,7 @@ def join(
         raise InputError(rows.name, counted(len(rows.users), "user"), expected=expected, fix=fix)
     check_terms(invitation, terms, plan, len(users))
     # All refusals come before the first write: a node that may not join is left as it was.
-    items = current_items(invitation, terms).vocabulary
+    items = current_items(invitation, terms).items.vocabulary
     joined = with_items(rows, items.indices(rows.items.ids.tolist()), items)
     for line in told(invitation, plan.algorithm):
         tell(line)
@@ -368,7 +369,7 @@ def take(folder: Path, invitation: Path) -> None:
     """Copies the files of an invitation that a node needs into its folder."""
     for part in INVITED:
         # A node that lives knows more items and members than an old invitation.
-        known = part in (LONGER, MEMBER) and (folder / part).exists()
+        known = part in (ITEMS, MEMBER) and (folder / part).exists()
         if (invitation / part).exists() and invitation != folder and not known:
             copy_file(invitation / part, folder / part)
 

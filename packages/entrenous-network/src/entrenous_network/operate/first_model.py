@@ -67,7 +67,7 @@ def trained_model(source: Path) -> TrainedModel:
 def _of_server(folder: Path) -> TrainedModel:
     """Returns the newest model in a server's folder."""
     terms = FederationTerms.read(folder / TERMS)
-    items = current_items(folder, terms).ids
+    items = current_items(folder, terms).items.ids
     if (folder / MODEL).exists():
         arrays, _ = store.read_arrays(folder / MODEL)
     else:

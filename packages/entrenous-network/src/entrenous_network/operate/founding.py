@@ -51,13 +51,14 @@ from ..agreement.certificates import make_keys
 from ..agreement.files import (
     IDENTITY,
     json_text,
+    new_lines,
     public_bytes,
     read_identity,
     read_json,
     write_identity,
     write_json,
 )
-from ..agreement.growth import LONGER
+from ..agreement.growth import listed
 from ..agreement.invitation import BOOTSTRAPS, INVITATION
 from ..agreement.members import MEMBER, MEMBERS, Member, Members
 from ..agreement.notice import known_addresses
@@ -188,13 +189,14 @@ def found_federation(
     # Every node gets the list of items, which holds no more than the algorithm needs.
     if not declared(kind).traits.learns_features:
         items = items._replace(features={})
+    log = items.log
     terms = FederationTerms.parse(
         {
             **plan.terms(),
             **_protection(kind.parse(preset), plan),
             "users": min(users, MOST_USERS),
-            "items": len(items.ids),
-            "items_sha256": items.sha256,
+            "items": log.count,
+            "items_root": log.tree.head.root.hex(),
             "algorithm_sha256": source_sha256(kind),
             "nonce": secrets.token_hex(8),
             "operator": public_bytes(key).hex(),
@@ -357,7 +359,7 @@ def _written(
     write_identity(operator / IDENTITY, key)
     write_text(operator / TERMS, terms.text())
     Members(terms.users).write(operator / MEMBERS, members)
-    write_atomically(operator / ITEMS, items.text.encode())
+    write_atomically(operator / ITEMS, items.lines)
     write_json(operator / PLACE, about)
     known = None
     if first is not None:
@@ -569,11 +571,9 @@ def parts_of_invitation(server: Path) -> dict[str, str]:
 
 def _lists(operator: Path) -> dict[str, str]:
     """Returns the terms and the items of a federation, as files."""
-    found = {}
-    for part in (TERMS, ITEMS, LONGER):
-        if (operator / part).exists():
-            found[part] = (operator / part).read_text(encoding="utf-8")
-    return found
+    # Without what the operator has added since, which the server has not made its own.
+    items = new_lines(operator / ITEMS, 0, listed(operator))
+    return {TERMS: (operator / TERMS).read_text(encoding="utf-8"), ITEMS: items.decode()}
 
 
 def _peer_invitation(

@@ -185,7 +185,7 @@ def _checked(invitation: Path, rows: Interactions | None, plan: JoinPlan) -> Int
     terms = FederationTerms.read(invitation / TERMS)
     # Each person has a device, also in a shop.
     check_terms(Path("--link"), terms, plan, 1)
-    items = current_items(invitation, terms).vocabulary
+    items = current_items(invitation, terms).items.vocabulary
     if rows is None:
         return _nobody(items)
     with_items(rows, items.indices(rows.items.ids.tolist()), items)

@@ -17,14 +17,14 @@ from msgspec.structs import replace
 
 from entrenous.core.contract.declared import bound
 from entrenous.core.errors import InputError
-from entrenous.core.files import copy_file, rename_file, write_text
+from entrenous.core.files import copy_file, rename_file
 from entrenous.core.keywords import at_least
 from entrenous.core.lock import changing
 
-from ..agreement.catalogue import Items
+from ..agreement.catalogue import ITEMS, ItemLog, Items
 from ..agreement.certificates import expiry, make_keys, names_of
 from ..agreement.files import IDENTITY, read_identity
-from ..agreement.growth import NEXT, check_growing, current_items, read_items
+from ..agreement.growth import check_growing, current_items
 from ..agreement.members import MEMBERS, Member, Members
 from ..agreement.terms import TERMS, FederationTerms
 from ..agreement.tickets import DAYS, MOST, REVOKED, RevocationList, ends
@@ -59,7 +59,7 @@ def invite(folder: Path, requests: Requests, days: float = DAYS) -> list[Path]:
     return list(write_invitations(folder, names, members).values())
 
 
-def change_items(folder: Path, more: Items | None = None, retired: Collection[str] = ()) -> Items:
+def change_items(folder: Path, more: Items | None = None, retired: Collection[str] = ()) -> ItemLog:
     """Adds items at the end of the list of a federation with a server, and retires some, which are
     recommended to nobody any more. Returns the new list. A server at work takes it up before its
     next round, and its nodes are told then.
@@ -71,14 +71,18 @@ def change_items(folder: Path, more: Items | None = None, retired: Collection[st
     if not terms.has_server:
         problem = "peers cannot tell each other of more items yet"
         raise InputError(str(folder), problem, expected="a federation of a server and its nodes")
-    following = operator / NEXT
-    before = read_items(following) if following.exists() else current_items(operator, terms)
-    items = before if more is None else before.with_more(more)
-    items = items.without(retired)
-    longer = terms.with_items(items)
-    own = server_folder.own_algorithm(operator)
-    check_growing(bound(longer.make(place=own), longer.catalogue))
-    write_text(following, items.text)
+    with changing(operator):
+        items = current_items(operator, terms)
+        # What the server has not made its own yet.
+        items.follow(operator / ITEMS)
+        lines = items.retiring(retired)
+        if more is not None:
+            lines += more.lines
+        items.add(lines, "--add")
+        longer = terms.with_items(items)
+        own = server_folder.own_algorithm(operator)
+        check_growing(bound(longer.make(place=own), longer.catalogue))
+        items.write(operator / ITEMS, lines)
     return items
 
 

@@ -143,7 +143,7 @@ def polling(node: FederatedNode, watch: NodeWatch | None = None) -> PollingNode:
     shown = lambda: here(node.key, node.terms.run, node.name)  # noqa: E731
     request = largest_request(node.contract, len(node.shard.users), node.terms.masked)
     # A list of items may grow to twice its length while this process lives.
-    largest = 2 * max(request, len(node.items.text.encode()))
+    largest = 2 * max(request, node.listed.length)
     addresses = partial(known_addresses, node.folder)
     asked = PollingNode(shown, node.answer, largest=largest, addresses=addresses)
     if watch is None:

@@ -23,8 +23,8 @@ from entrenous.core.keywords import at_least
 from entrenous.data.events import Event, Events, Standing
 from entrenous.data.load import load, load_arguments
 
-from ..agreement.catalogue import Items
-from ..agreement.growth import NEXT
+from ..agreement.catalogue import ITEMS, Items
+from ..agreement.growth import listed
 from ..agreement.terms import least_people, most_by_lot
 from ..node.node import FederatedNode
 from .device import Device
@@ -236,7 +236,7 @@ class Trial:
         events = self._waiting + self._take(rows)
         self._waiting = []
         if len(self.happened.items | self.happened.retired) > self.known:
-            self.items = change_items(self.folder, self._new_items(self.known))
+            self.items = change_items(self.folder, self._new_items(self.known)).items
             self.rounds(1)  # in which devices learn of them
         for event in events:
             if event.user in self.devices:
@@ -248,7 +248,7 @@ class Trial:
         if retired:
             self._retired |= retired
             named = [self.events.items[number] for number in sorted(retired)]
-            self.items = change_items(self.folder, None, named)
+            self.items = change_items(self.folder, None, named).items
         coming = self._newcomers()
         if coming:
             invitations = invite(self.folder, [self._request(user) for user in coming])
@@ -278,8 +278,10 @@ class Trial:
         end = status(self.server).get("round", 0) + count
         until = monotonic() + count * PATIENCE
         # A round that was open when the list came ends with the list before.
-        following = self.server / NEXT
-        while following.exists() or status(self.server).get("round", 0) < end:
+        items = self.server / ITEMS
+        while (
+            listed(self.server) != items.stat().st_size or status(self.server).get("round", 0) < end
+        ):
             if self.failed:
                 raise EntrenousError(self.failed[0])
             if monotonic() > until:

@@ -1,7 +1,7 @@
 """A peer's folder, which is the whole peer: whoever has the folder is that peer. Only models,
 records and headers ever leave it.
 
-The files are those of every node: node.json, terms.json, items.json, identity.key, store.sqlite;
+The files are those of every node: node.json, terms.json, items.jsonl, identity.key, store.sqlite;
 and for a peer also
 
     invitation.json  its number, the operator's ticket, and peers to begin with
@@ -25,8 +25,9 @@ from entrenous.core.types import Float32Array, Int64Array
 from entrenous.data.interactions import Interactions
 from entrenous.federation.gossip import device_data
 
-from ..agreement.catalogue import ITEMS, Items
+from ..agreement.catalogue import Items
 from ..agreement.files import IDENTITY, public_bytes, read_identity, read_json
+from ..agreement.growth import current_items
 from ..agreement.invitation import Contact, read_peer_invitation
 from ..agreement.terms import TERMS, FederationTerms
 from ..agreement.tickets import REVOKED, RevocationList
@@ -108,7 +109,7 @@ class PeerFolder:
     @cached_property
     def items(self) -> Items:
         """The items of the federation. Raises InputError if they are not those of the terms."""
-        return Items.read(self.folder / ITEMS, self.terms.items_sha256)
+        return current_items(self.folder, self.terms).items
 
     @cached_property
     def rows(self) -> Interactions:

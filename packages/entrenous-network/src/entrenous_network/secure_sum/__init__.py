@@ -2,25 +2,24 @@
 them.
 
 K. Bonawitz et al., "Practical secure aggregation for privacy-preserving machine learning", CCS
-2017, on the sparse graph of J. Bell et al., "Secure single-server aggregation with
-(poly)logarithmic overhead", CCS 2020, which Flower calls SecAgg+. Every pair of neighbours agrees
-on a mask that one adds and the other subtracts; every client adds one more mask alone. Shares of
-both masks' secrets lie with the neighbours, who give the server one kind for each party: shares of
-the lone mask of a party that sent its vector, shares of the pairs' masks of a party that did not.
+2017. Every pair of clients agrees on a mask that one adds and the other subtracts; every client
+adds one more mask alone. Shares of both masks' secrets lie with all, who give the server one kind
+for each party: shares of the lone mask of a party that sent its vector, shares of the pairs' masks
+of a party that did not.
 
     client                          server
     advertise()                  -> add(ADVERT)      signed x25519 keys, one for boxes and one for
                                                      masks; the model's sha256
     share(roster)                <- roster()
                                  -> add(SHARES)      Shamir shares of both secrets, boxed for each
-                                                     neighbour
+                                                     other client
     mask(inbox, vector, rows)    <- inbox(name)
                                  -> add(MASKED)      the vector with all masks on it
-    consent(survivors)           <- survivors(name)
+    consent(survivors)           <- survivors()
                                  -> add(CONSENT)     a signature under the list of parties that
                                                      sent their vector
     unmask(consents)             <- consents()
-                                 -> add(UNMASKING)   one share of each neighbour
+                                 -> add(UNMASKING)   one share of each client
                                     total()          int64, exact
 
 No input or output: every method takes and gives bytes, and any transport carries them.
@@ -34,8 +33,8 @@ HKDF-SHA256, keys are signed by identities known beforehand, and the floors (how
 part, how full a row is, which model, one sum a round, one kind of share) are enforced by the
 client.
 
-What it promises, with at most a tenth of the parties in league with the server (rounded up, and one
-at least): only sums over the floor's people come out, those in league among them. A
+What it promises, with at most a tenth of the parties in league with the server (rounded up, as in
+`quorum.py`): only sums over the floor's people come out, those in league among them. A
 client reveals shares only under a list of survivors that a quorum q has signed, with
 2 q > parties + those in league. So there is one list. Each message is signed over the transcript so
 far: the terms with floors and noise, all signed keys, the model, and the list of sharers.
@@ -46,7 +45,5 @@ that has to do with more wrong shares than those in league could bring about is 
 
 What it does not promise: that a few wrong shares name somebody at once (`doubts` counts them over
 the sums of a server). A member can send a false vector,
-which spoils the sum and names nobody. The total says what a total says. Above 128 parties the order
-of the ring is a hash of all signed keys, which a server with several members in league can try
-again and again to its liking.
+which spoils the sum and names nobody. The total says what a total says.
 """

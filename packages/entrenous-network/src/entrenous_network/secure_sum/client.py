@@ -19,9 +19,9 @@ from entrenous.core.types import Array, Int64Array
 from ..wire.statement import DOMAIN
 from . import messages as m
 from . import primitives as p
-from .graph import Graph, graph
 from .merkle import Leaf, LogHead
 from .party_list import PartyList, sums_of
+from .quorum import least, quorum
 from .refusal import Code, SumRefused, require
 from .shamir import split
 from .statements import Purpose, about_box, about_own, about_pair, commitment, committed_pair
@@ -31,16 +31,15 @@ from .vector import SumRows
 SharePair = tuple[bytes, bytes]
 """One holder's shares of the masks' key and of the seed of one party."""
 LIST_LIMIT = 1536  # bytes of a list from the server for each party, at most
-EMPTY = hashlib.sha256(b"").digest()
 
 
 class Secrets(NamedTuple):
     """A client's secrets of one attempt, which never leave it."""
 
     boxes: X25519PrivateKey
-    """Opens the boxes that neighbours send it."""
+    """Opens the boxes that others send it."""
     masks: X25519PrivateKey
-    """Agrees on a mask with each neighbour."""
+    """Agrees on a mask with each other party."""
     seed: bytes
     """Of the mask that it alone adds."""
 
@@ -50,16 +49,17 @@ class Met(NamedTuple):
 
     leaves: list[Leaf]
     adverts: list[m.Advert]
-    graph: Graph
+    members: int
+    """All who can be parties."""
     me: int
     """The client's own place."""
     view: bytes
     """The hash of the roster."""
 
     @property
-    def around(self) -> list[int]:
-        """The places of all parties that hold shares of this client's secrets, itself included."""
-        return self.graph.around(self.me)
+    def quorum(self) -> int:
+        """The signatures that make a list binding, and the shares that give a secret."""
+        return quorum(len(self.leaves), self.members)
 
     def named(self, places: Iterable[int]) -> tuple[str, ...]:
         """The names of some parties."""
@@ -70,10 +70,9 @@ class Met(NamedTuple):
         """The mark of each, b"" of who bears none, by name."""
         return {leaf.name: leaf.shop for leaf in self.leaves}
 
-    def near(self, among: list[int]) -> list[int]:
-        """The places among `among` that are neighbours of this client, ascending."""
-        some = set(among)
-        return [place for place in self.graph.neighbours(self.me) if place in some]
+    def others(self, among: Iterable[int]) -> list[int]:
+        """The places among `among` that are not this client's."""
+        return [place for place in among if place != self.me]
 
 
 @final
@@ -127,7 +126,7 @@ class SecureSumClient:
         # sha256 of the question, and the answer, of every stage so far.
         self._answers: list[tuple[bytes, m.Signed]] = []
         self._met: Met | None = None
-        # This client's shares of its own secrets, and of those of each neighbour that shared.
+        # This client's shares of its own secrets, and of those of each party that shared.
         self._held: dict[int, SharePair] = {}
         self._sharers: list[int] = []
         self._survivors: list[int] = []
@@ -140,7 +139,7 @@ class SecureSumClient:
         return self._once(m.ADVERT, b"", self._advertise)
 
     def share(self, roster: bytes) -> m.Signed:
-        """Stage 2: shares of both of this client's secrets, encrypted for each neighbour of the
+        """Stage 2: shares of both of this client's secrets, encrypted for each other party of the
         roster. Raises SumRefused.
         """
         return self._once(m.SHARES, roster, lambda: self._share(roster))
@@ -164,8 +163,8 @@ class SecureSumClient:
         return self._once(m.CONSENT, survivors, lambda: self._consent(survivors))
 
     def unmask(self, consents: bytes) -> m.Signed:
-        """Stage 5: for each neighbour one share, of the seed of one that sent its vector, or of the
-        mask key of one that did not. All secrets are then forgotten. Raises SumRefused.
+        """Stage 5: of each party that shared one share, of the seed of one that sent its vector, or
+        of the mask key of one that did not. All secrets are then forgotten. Raises SumRefused.
         """
         return self._once(m.UNMASKING, consents, lambda: self._unmask(consents))
 
@@ -183,13 +182,13 @@ class SecureSumClient:
         return self._signed(m.ADVERT, self._digest, m.encode(advert))
 
     def _share(self, roster: bytes) -> m.Signed:
-        met = self._meet(m.decode(roster, m.Roster, self._limit(LIST_LIMIT)).adverts)
-        # A share of both secrets for each neighbour and for this client itself: a threshold of them
-        # gives the secret, fewer say nothing.
-        points = [place + 1 for place in met.around]
-        of_masks = split(self._secrets.masks.private_bytes_raw(), met.graph.threshold, points)
-        of_seed = split(self._secrets.seed, met.graph.threshold, points)
-        pairs = dict(zip(met.around, zip(of_masks, of_seed, strict=True), strict=True))
+        met = self._meet(m.decode(roster, m.Roster, self._limit(LIST_LIMIT)))
+        # A share of both secrets for each party, this client itself too: a quorum of them gives the
+        # secret, fewer say nothing.
+        points = range(1, len(met.leaves) + 1)
+        of_masks = split(self._secrets.masks.private_bytes_raw(), met.quorum, points)
+        of_seed = split(self._secrets.seed, met.quorum, points)
+        pairs = dict(enumerate(zip(of_masks, of_seed, strict=True)))
         # A hash of every share, signed with the boxes: by it the server knows a wrong share later.
         hashes = [committed_pair(met.view, met.me, place, pair) for place, pair in pairs.items()]
         own = pairs.pop(met.me)
@@ -223,8 +222,7 @@ class SecureSumClient:
             listed = self.members.has(advert.entry) and leaf.first == leaf.last
             # Whose place in the log the server shows wrongly has not lied.
             require(listed, "unknown", "the log does not have each party, with one user")
-            digest = hashlib.sha256(advert.body).digest()
-            self._check(m.ADVERT, leaf, len(advert.body), digest, advert.signature)
+            self._check(m.ADVERT, leaf, advert.body, advert.signature)
             adverts.append(m.decode(advert.body, m.Advert, m.SLACK))
         me = names.index(self.name)
         require(
@@ -243,7 +241,7 @@ class SecureSumClient:
         # The view is in every later signature: two groups with two rosters cannot take each other's
         # messages.
         view = m.roster_view(self._digest, roster)
-        met = Met(leaves, adverts, graph(names, view, self.members.size), me, view)
+        met = Met(leaves, adverts, self.members.size, me, view)
         self._check_people(met, tuple(names))
         return met
 
@@ -253,9 +251,9 @@ class SecureSumClient:
         met = self._others()
         said = m.decode(inbox, m.Inbox, self._limit(m.BOX + 8))
         sharers = self._list(said.sharers, range(len(met.leaves)), "sharers")
-        held = self._opened(met.near(sharers), said.boxes)
         # Nothing leaves for a sum that could not come out, or that would not hide this client.
         self._enough(sharers, rows)
+        held = self._opened(met.others(sharers), said.boxes)
         words = self._words(vector, len(sharers))
         # Of every pair the lower place adds the common mask, and the higher subtracts it. The own
         # mask hides the vector from a server that says the client was gone, and has the others
@@ -275,16 +273,16 @@ class SecureSumClient:
         self._views.append(view)
         return answer
 
-    def _opened(self, near: list[int], boxes: list[bytes]) -> dict[int, SharePair]:
-        """The shares in the boxes of some neighbours, by the place of each. Raises SumRefused."""
+    def _opened(self, senders: list[int], boxes: list[bytes]) -> dict[int, SharePair]:
+        """The shares in the boxes of some parties, by the place of each. Raises SumRefused."""
         met = self._others()
         require(
-            len(boxes) == len(near),
+            len(boxes) == len(senders),
             "box",
-            f"{len(boxes)} boxes of {len(near)} neighbours that shared",
+            f"{len(boxes)} boxes of {len(senders)} others that shared",
         )
         held = {}
-        for place, box in zip(near, boxes, strict=True):
+        for place, box in zip(senders, boxes, strict=True):
             key = self._box_key(met, place, about_box(met.view, place, met.me))
             # Zeros are a wrong share of anything: a box that does not open costs its sender a
             # share, and nobody a round.
@@ -317,27 +315,11 @@ class SecureSumClient:
 
     def _consent(self, survivors: bytes) -> m.Signed:
         met = self._others()
-        said = m.decode(survivors, m.Survivors, self._limit(LIST_LIMIT))
         # The sum that would come out is over these parties alone, so all floors are checked again.
-        alive = self._list(said.survivors, self._sharers, "survivors")
+        # Whether the server has their vectors is its own affair: without one, its sum says nothing.
+        alive = self._list(survivors, self._sharers, "survivors")
         self._enough(alive, self._rows)
-        require(
-            met.graph.joined(alive),
-            "survivors",
-            "they fall apart into groups, each of which would have a sum of its own",
-        )
-        # Each neighbour on the list has signed its upload, for the same list of sharers: a server
-        # cannot count in a party whose vector it does not have, or that masked for another list.
-        near = met.near(alive)
-        require(
-            len(near) == len(said.uploads),
-            "survivors",
-            f"{len(said.uploads)} uploads of {len(near)} surviving neighbours",
-        )
-        for place, upload in zip(near, said.uploads, strict=True):
-            size = self.terms.nbytes
-            self._check(m.MASKED, met.leaves[place], size, upload.digest, upload.signature)
-        view = m.seen(self._views[2], said.survivors)
+        view = m.seen(self._views[2], survivors)
         answer = self._signed(m.CONSENT, view, b"")
         self._survivors = alive
         self.consented = PartyList(self.terms.model, met.named(alive))
@@ -358,20 +340,19 @@ class SecureSumClient:
         # Two lists cannot both have a quorum, and so nobody gets both kinds of shares of a party:
         # with both the server would take all masks off that party's vector.
         require(
-            len(signers) >= met.graph.quorum,
+            len(signers) >= met.quorum,
             "quorum",
-            f"{len(signers)} signed the list of survivors; at least {met.graph.quorum}",
+            f"{len(signers)} signed the list of survivors; at least {met.quorum}",
         )
         for k, place in enumerate(signers):
             signature = said.signatures[64 * k : 64 * k + 64]
-            self._check(m.CONSENT, met.leaves[place], 0, EMPTY, signature)
+            self._check(m.CONSENT, met.leaves[place], b"", signature)
         # Of a party that sent its vector the own mask comes off; of another the pairs' masks.
         alive = set(self._survivors)
         shares = []
-        for place in met.around:
-            if place in self._held:
-                of_masks, of_seed = self._held[place]
-                shares.append(of_seed if place in alive else of_masks)
+        for place in self._sharers:
+            of_masks, of_seed = self._held[place]
+            shares.append(of_seed if place in alive else of_masks)
         answer = self._signed(m.UNMASKING, self._views[3], b"".join(shares))
         # Forgotten: a program that is taken over later has nothing left to reveal.
         del self._secrets, self._held
@@ -405,22 +386,12 @@ class SecureSumClient:
             self._rule(PartyList(self.terms.model, parties), met.shops)
 
     def _list(self, bits: bytes, among: range | list[int], code: Code) -> list[int]:
-        """The parties of a list. All are in `among`; this client and enough of its neighbours are
-        in it.
-        """
+        """The parties of a list. All are in `among`; this client is in it."""
         met = self._others()
         places = m.from_bits(bits, len(met.leaves))
         if places is None or not set(places) <= set(among):
             raise SumRefused(code, "a list of parties that cannot be")
         require(met.me in places, code, "this client is not on the list")
-        # Fewer could not take this client's masks off the sum, which then says nothing.
-        near = len(set(places) & set(met.around))
-        require(
-            near >= met.graph.threshold,
-            "floor",
-            f"{near} of those that hold shares of this client are left; at least"
-            f" {met.graph.threshold}",
-        )
         return places
 
     def _enough(self, alive: list[int], rows: SumRows) -> None:
@@ -428,8 +399,9 @@ class SecureSumClient:
         sums.
         """
         met = self._others()
-        least = met.graph.least(self.floors.people)
-        require(len(alive) >= least, "floor", f"{len(alive)} parties are left; at least {least}")
+        # With fewer than a quorum nobody could take masks off the sum, which then says nothing.
+        fewest = least(self.floors.people, len(met.leaves), met.members)
+        require(len(alive) >= fewest, "floor", f"{len(alive)} parties are left; at least {fewest}")
         parties = met.named(alive)
         self._check_people(met, parties)
         # A row that one device fills is that device's row.
@@ -441,11 +413,9 @@ class SecureSumClient:
         if unmet is not None:
             raise SumRefused(*unmet)
 
-    def _check(self, stage: int, leaf: Leaf, size: int, digest: bytes, signature: bytes) -> None:
-        """Refuses a message unless that party signed it, having seen the same as this client.
-        size, digest: of the message.
-        """
-        head = self.terms.head(stage, leaf.name, self._views[stage], size, digest)
+    def _check(self, stage: int, leaf: Leaf, body: bytes, signature: bytes) -> None:
+        """Refuses a message unless that party signed it, having seen the same as this client."""
+        head = self.terms.head(stage, leaf.name, self._views[stage], body)
         require(
             self._verify(leaf.key, signature, DOMAIN + head),
             "signature",
@@ -454,8 +424,7 @@ class SecureSumClient:
 
     def _signed(self, stage: int, view: bytes, body: bytes) -> m.Signed:
         """A message of a stage, signed with the hash of all seen."""
-        digest = hashlib.sha256(body).digest()
-        head = self.terms.head(stage, self.name, view, len(body), digest)
+        head = self.terms.head(stage, self.name, view, body)
         signature = p.sign(self._identity, DOMAIN + head)
         return m.Signed(stage, self.name, head, signature, body)
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import final
 
-from .graph import faults
+from .quorum import faults
 
 Doubt = tuple[str, str]
 """A party by its name, and what it may have done, in words."""

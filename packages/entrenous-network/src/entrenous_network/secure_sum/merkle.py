@@ -125,8 +125,11 @@ class MerkleTree:
     @property
     def head(self) -> LogHead:
         """The tree as it is now."""
-        size = len(self)
-        return LogHead(size, self._root(0, size) if size else hashlib.sha256().digest())
+        return LogHead(len(self), self.root(len(self)))
+
+    def root(self, size: int) -> bytes:
+        """Returns the root of the first `size` leaves."""
+        return self._root(0, size) if size else hashlib.sha256().digest()
 
     def inclusion(self, index: int) -> list[bytes]:
         """Returns the proof that the tree has a leaf."""

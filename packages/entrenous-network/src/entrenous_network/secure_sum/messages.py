@@ -2,8 +2,8 @@
 refused before its contents are read.
 
 From a client come `Signed` messages, of which the server keeps a journal; from the server
-`Roster`, `Inbox`, `Survivors`, `Consents`. Parties are referred to by their place in the roster;
-sets of them are bits, least significant first.
+`Roster`, `Inbox`, the set of survivors, `Consents`. Parties are referred to by their place in the
+roster; sets of them are bits, least significant first.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ..wire.completed import completed
 from .merkle import Hash, LogEntry
 from .refusal import SumRefused, require
 
-DOMAIN = "entrenous secure sum 7"
-MAX_PARTIES = 4096  # of one sum
+DOMAIN = "entrenous secure sum 8"
+MAX_PARTIES = 1024  # of one sum, of whom everybody has to do with everybody
 SHARE = 33  # bytes of a share: a number below 2^256 + 297
 BOX = 12 + 2 * SHARE + 16  # nonce, a share of each secret, tag
 COMMITTED = 64  # bytes: the hashes of a share of each secret
@@ -79,9 +79,9 @@ class Shares(Strict, frozen=True):
     """A client's shares of its secrets, and a hash by which each share can be known again."""
 
     boxes: Annotated[list[Box], Meta(max_length=MAX_PARTIES)]
-    """For each neighbour, in the order of the roster: its shares, encrypted for it."""
+    """For each other party, in the order of the roster: its shares, encrypted for it."""
     commitments: Annotated[bytes, Meta(max_length=COMMITTED * MAX_PARTIES)]
-    """For each holder of shares, this client included: the hash of each share, 64 bytes."""
+    """For each party, this client included: the hashes of its shares, 64 bytes."""
 
 
 @completed
@@ -95,43 +95,16 @@ class SignedAdvert(Strict, frozen=True):
 
 
 @completed
-class Roster(Strict, frozen=True, tag="roster"):
-    """Server to all clients: every signed advert, ordered by name."""
-
-    adverts: Annotated[list[SignedAdvert], Meta(max_length=MAX_PARTIES)]
-
-
-@completed
-class Inbox(Strict, frozen=True, tag="inbox"):
-    """Server to one client: which clients sent shares, and the boxes of its neighbours."""
+class Inbox(Strict, frozen=True):
+    """Server to one client: which clients sent shares, and their boxes for it."""
 
     sharers: Bits
     boxes: Annotated[list[Box], Meta(max_length=MAX_PARTIES)]
-    """Of each neighbour that shared: the encrypted shares."""
+    """Of each other party that shared: the encrypted shares."""
 
 
 @completed
-class Upload(Strict, frozen=True):
-    """Evidence that a client sent a masked vector: its sha256, and the client's signature of its
-    head.
-    """
-
-    digest: Hash
-    signature: Signature
-
-
-@completed
-class Survivors(Strict, frozen=True, tag="survivors"):
-    """Server to one client: which clients sent a masked vector, with the evidence for its
-    neighbours.
-    """
-
-    survivors: Bits
-    uploads: Annotated[list[Upload], Meta(max_length=MAX_PARTIES)]
-
-
-@completed
-class Consents(Strict, frozen=True, tag="consents"):
+class Consents(Strict, frozen=True):
     """Server to all survivors: which clients signed the list of survivors, and their signatures, 64
     bytes each.
     """
@@ -140,6 +113,8 @@ class Consents(Strict, frozen=True, tag="consents"):
     signatures: Annotated[bytes, Meta(max_length=64 * MAX_PARTIES)]
 
 
+Roster = Annotated[list[SignedAdvert], Meta(max_length=MAX_PARTIES)]
+"""Server to all clients: every signed advert, ordered by name."""
 T = TypeVar("T")
 
 

@@ -16,7 +16,7 @@ Code = Literal[
     "model",  # somebody has another model: the server shows different ones
     "keys",  # a public key that no one can agree with
     "roster",  # not in order, or without or with a changed entry of this client
-    "box",  # more or fewer boxes than there are neighbours
+    "box",  # more or fewer boxes than there are others
     "sharers",  # a list of sharers that cannot be
     "survivors",  # a list of survivors that cannot be
     "floor",  # too few parties or people

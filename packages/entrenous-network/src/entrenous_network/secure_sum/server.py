@@ -4,7 +4,6 @@ from which a server that died is made again.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Protocol, final
@@ -17,9 +16,9 @@ from entrenous.core.types import Array, Int64Array
 from . import messages as m
 from . import primitives as p
 from .doubts import Doubt
-from .graph import Graph, graph
 from .merkle import LogEntry, LogHead
 from .party_list import within_shares
+from .quorum import faults, quorum
 from .refusal import SumRefused, require
 from .statements import Secret, committed
 from .terms import SumTerms
@@ -66,13 +65,12 @@ class SecureSumServer:
         self.stage = m.ADVERT  # the one that is open
         self._journal = journal or (lambda record: None)
         self._digest = terms.digest(members.head)
-        # The message of each client at each stage, as evidence for others.
-        self._said: list[dict[str, m.Upload]] = [{} for _ in m.STAGES]
+        # The signature of each client at each stage, which covers all that it said.
+        self._said: list[dict[str, bytes]] = [{} for _ in m.STAGES]
         self._adverts: dict[str, m.SignedAdvert] = {}
         # The parties in the order of the roster, and the place of each.
         self._names: list[str] = []
         self._place: dict[str, int] = {}
-        self._graph = Graph(0, 0, 0, (), 0)
         # The hash of all that an honest client has seen when it answers at each stage.
         self._views = [self._digest] * len(m.STAGES)
         # The places of the parties that were heard at each closed stage.
@@ -157,31 +155,30 @@ class SecureSumServer:
     @property
     def least(self) -> int:
         """The fewest parties of a stage, with which the sum can go on."""
-        return self._graph.quorum or 2
+        return quorum(len(self._names), self.members.head.size) if self._names else 2
 
     # ---- what clients send -----------------------------------------------------------------------
 
     def add(self, signed: m.Signed) -> bool:
         """Accepts a client's message of a stage: its public keys (`messages.ADVERT`), its encrypted
-        shares for its neighbours (SHARES), its masked vector (MASKED), its signature of the list of
+        shares for the others (SHARES), its masked vector (MASKED), its signature of the list of
         survivors (CONSENT), or the shares that remove masks (UNMASKING). The caller has checked
         that its head is signed by the sender.
 
         Returns False for a copy of a message that was accepted before. Raises SumRefused.
         """
         stage = signed.stage
-        said = m.Upload(hashlib.sha256(signed.body).digest(), signed.signature)
         # A copy is welcome at any time: its sender has not got the receipt.
         earlier = self._said[stage].get(signed.sender)
-        if earlier == said:
+        if earlier == signed.signature:
             return False
         untimely = "too late" if stage < self.stage else "too early"
         require(stage == self.stage, "stage", f"{m.STAGES[stage]}: {untimely}")
-        take = self._read(signed, said.digest)
+        take = self._read(signed)
         require(earlier is None, "duplicate", f"'{signed.sender[:40]}' said something else before")
         # The journal first: after a crash the message is either unknown, or has its effect.
         self._journal(m.encode(signed))
-        self._said[stage][signed.sender] = said
+        self._said[stage][signed.sender] = signed.signature
         take()
         return True
 
@@ -194,7 +191,7 @@ class SecureSumServer:
         self.close(m.ADVERT)
         # One for all: it is long, and goes to everybody.
         if not self._roster:
-            self._roster = m.encode(m.Roster(self._entries()))
+            self._roster = m.encode(self._entries())
         return self._roster
 
     def inbox(self, name: str) -> bytes:
@@ -203,19 +200,13 @@ class SecureSumServer:
         """
         self.close(m.SHARES)
         me = self._on(m.SHARES, name)
-        near = [place for place in self._graph.neighbours(me) if place in self._boxes]
-        boxes = [self._boxes[place][me] for place in near]
+        boxes = [self._boxes[place][me] for place in self._lists[m.SHARES] if place != me]
         return m.encode(m.Inbox(self._bits(m.SHARES), boxes))
 
-    def survivors(self, name: str) -> bytes:
-        """The message to a client after stage 3: who sent a masked vector, and its neighbours'
-        signatures for theirs. Closes the stage."""
+    def survivors(self) -> bytes:
+        """The message to all clients after stage 3: who sent a masked vector. Closes the stage."""
         self.close(m.MASKED)
-        me = self._on(m.MASKED, name)
-        said = self._said[m.MASKED]
-        near = [self._names[place] for place in self._graph.neighbours(me)]
-        uploads = [said[neighbour] for neighbour in near if neighbour in said]
-        return m.encode(m.Survivors(self._bits(m.MASKED), uploads))
+        return self._bits(m.MASKED)
 
     def consents(self) -> bytes:
         """The message to all survivors after stage 4: a quorum of signatures under the list of
@@ -224,9 +215,9 @@ class SecureSumServer:
         self.close(m.CONSENT)
         if self._consents:
             return self._consents
-        signers = self._lists[m.CONSENT][: self._graph.quorum]
+        signers = self._lists[m.CONSENT][: self.least]
         said = self._said[m.CONSENT]
-        signatures = b"".join(said[self._names[place]].signature for place in signers)
+        signatures = b"".join(said[self._names[place]] for place in signers)
         self._consents = m.encode(m.Consents(m.to_bits(signers, len(self._names)), signatures))
         return self._consents
 
@@ -243,7 +234,7 @@ class SecureSumServer:
             sharers = self._lists[m.SHARES]
             survivors = self._lists[m.MASKED]
             view = self._views[m.SHARES]
-            answers = Answers(view, self._graph, adverts, sharers, survivors, self._shares)
+            answers = Answers(view, self.least, adverts, sharers, survivors, self._shares)
             try:
                 left = masks_left(answers)
             except WrongSecret as wrong:
@@ -261,7 +252,7 @@ class SecureSumServer:
 
     # ---- stages ----------------------------------------------------------------------------------
 
-    def _read(self, signed: m.Signed, digest: bytes) -> Callable[[], None]:
+    def _read(self, signed: m.Signed) -> Callable[[], None]:
         """Checks a message. Returns the effect of accepting it. Raises SumRefused."""
         stage = signed.stage
         sender = signed.sender
@@ -271,7 +262,7 @@ class SecureSumServer:
             self._on(min(stage - 1, m.MASKED), sender)
         # Other clients build this head, and no other. One with another view is of another
         # transcript: a vector masked for another list would spoil the sum.
-        head = self.terms.head(stage, sender, self._views[stage], len(signed.body), digest)
+        head = self.terms.head(stage, sender, self._views[stage], signed.body)
         require(
             signed.head == head,
             "signature",
@@ -315,23 +306,23 @@ class SecureSumServer:
         `_read`.
         """
         said = m.decode(body, m.Shares, len(body))
-        near = self._graph.neighbours(place)
-        around = self._graph.around(place)
+        parties = range(len(self._names))
+        others = [party for party in parties if party != place]
         require(
-            len(said.boxes) == len(near),
+            len(said.boxes) == len(others),
             "box",
-            f"{len(said.boxes)} boxes for {len(near)} neighbours",
+            f"{len(said.boxes)} boxes for {len(others)} others",
         )
         require(
-            len(said.commitments) == m.COMMITTED * len(around),
+            len(said.commitments) == m.COMMITTED * len(parties),
             "box",
-            f"{len(said.commitments)} bytes of hashes for {len(around)} holders of shares",
+            f"{len(said.commitments)} bytes of hashes for {len(parties)} holders of shares",
         )
         hashes = _parts(said.commitments, m.COMMITTED)
 
         def take() -> None:
-            self._boxes[place] = dict(zip(near, said.boxes, strict=True))
-            self._commitments[place] = dict(zip(around, hashes, strict=True))
+            self._boxes[place] = dict(zip(others, said.boxes, strict=True))
+            self._commitments[place] = dict(enumerate(hashes))
 
         return take
 
@@ -353,8 +344,7 @@ class SecureSumServer:
         """Checks that there is a share of everybody whose shares the sender holds. Returns as
         `_read`.
         """
-        sharers = set(self._lists[m.SHARES])
-        owners = [owner for owner in self._graph.around(place) if owner in sharers]
+        owners = self._lists[m.SHARES]
         require(
             len(body) == m.SHARE * len(owners),
             "size",
@@ -385,9 +375,7 @@ class SecureSumServer:
         name = self._names[place]
         others = self.wrong.setdefault((name, lie), set())
         others.add(self._names[other])
-        # Of anybody's neighbours fewer than a threshold are in league (`graph.threshold`).
-        most = min(self._graph.faults, self._graph.threshold - 1)
-        if len(others) > most:
+        if len(others) > faults(len(self._names), self.members.head.size):
             self.liars[name] = lie
 
     def _is_right(self, owner: int, holder: int, share: bytes) -> bool:
@@ -408,7 +396,6 @@ class SecureSumServer:
         self._place = {name: place for place, name in enumerate(self._names)}
         view = m.roster_view(self._digest, self._entries())
         self._views[m.SHARES] = view
-        self._graph = graph(self._names, view, self.members.head.size)
 
     def _entries(self) -> list[m.SignedAdvert]:
         """The signed adverts in the order of the roster."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from entrenous.core.errors import InputError
 
+from ..wire.statement import shared_head
 from .merkle import LogHead
 from .messages import DOMAIN, STAGES, encode
 from .refusal import Code
@@ -40,7 +41,7 @@ class SumTerms:
     noise: float = 0.0
     """The standard deviation of the noise that each device adds as its share; 0: none."""
     items: str = ""
-    """The sha256 of the list of items, so that parties with different lists make no sum."""
+    """The hexadecimal root of the log of items: parties with different lists make no sum."""
 
     def __post_init__(self) -> None:
         if self.bits not in (32, 64):
@@ -63,24 +64,14 @@ class SumTerms:
         """The bytes of a masked vector."""
         return self.length * self.bits // 8
 
-    def head(self, stage: int, sender: str, view: bytes, size: int, digest: bytes) -> bytes:
+    def head(self, stage: int, sender: str, view: bytes, body: bytes) -> bytes:
         """The head of the frame in which a client sends its message of a stage. Everybody can build
         it anew, so that one signature serves the server and all other clients.
 
-        view: hash of all that the sender has seen so far; size, digest: bytes and sha256 of the
-        message.
+        view: hash of all that the sender has seen so far.
         """
-        fields = {
-            "kind": STAGES[stage],
-            "run": self.run,
-            "round": self.round,
-            "attempt": self.attempt,
-            "node": sender.encode(),
-            "view": view,
-            "size": size,
-            "digest": digest,
-        }
-        return encode(fields)
+        kind = STAGES[stage]
+        return shared_head(kind, self.run, self.round, self.attempt, sender, view, body)
 
     def digest(self, members: LogHead) -> bytes:
         """The sha256 of these terms and of the log of all who can be parties. The transcript of an

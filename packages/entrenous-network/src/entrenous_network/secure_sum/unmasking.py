@@ -1,5 +1,5 @@
 """Computes from shares the masks that are still on the sum. A party that sent its vector leaves its
-own mask. A party that sent none leaves its neighbours' pair masks, which it would have cancelled.
+own mask. A party that sent none leaves the others' pair masks, which it would have cancelled.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from entrenous.core.errors import EntrenousError
 
 from . import primitives as p
-from .graph import Graph
 from .messages import Advert
 from .refusal import require
 from .shamir import combine, weights
@@ -27,7 +26,7 @@ class Answers(NamedTuple):
 
     view: bytes
     """Of the roster."""
-    graph: Graph
+    quorum: int
     adverts: Sequence[Advert]
     sharers: Sequence[int]
     """The places of the parties that shared their secrets, ascending."""
@@ -73,9 +72,7 @@ def masks_left(answers: Answers) -> MasksLeft:
         if gone in alive:
             continue
         key = X25519PrivateKey.from_private_bytes(secrets[gone])
-        for u in answers.graph.neighbours(gone):
-            if u not in alive:
-                continue
+        for u in answers.survivors:
             common = p.agree(key, answers.adverts[u].masks)
             mask = p.derive(common, *about_pair(answers.view, gone, u))
             # The lower of a pair added the mask, the higher subtracted it.
@@ -95,22 +92,21 @@ def secrets_of(answers: Answers) -> tuple[dict[int, bytes], list[int]]:
     `threshold` where too few right shares came, and WrongSecret where no subset of them gives the
     secret that was advertised.
     """
-    threshold = answers.graph.threshold
+    quorum = answers.quorum
     secrets = {}
     liars = []
     factors = dict[tuple[int, ...], list[int]]()  # Lagrange's weights of points that were used
     for owner in answers.sharers:
-        around = answers.graph.around(owner)
-        holders = [holder for holder in around if owner in answers.shares.get(holder, {})]
+        holders = sorted(holder for holder, of in answers.shares.items() if owner in of)
         require(
-            len(holders) >= threshold,
+            len(holders) >= quorum,
             "threshold",
-            f"{len(holders)} right shares of a party; at least {threshold}: nothing is revealed",
+            f"{len(holders)} right shares of a party; at least {quorum}: nothing is revealed",
         )
         # All shares are as their owner signed them, so a subset that gives another secret shows
         # that the owner lied. Another subset may still give the right one.
         tries = (
-            _of_subset(answers, owner, subset, factors) for subset in _subsets(holders, threshold)
+            _of_subset(answers, owner, subset, factors) for subset in _subsets(holders, quorum)
         )
         secret = next(tries)
         if secret is None:

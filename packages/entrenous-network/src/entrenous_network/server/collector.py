@@ -51,7 +51,7 @@ class Collector:
         size = folder.members.head.size
         self.requests = Requests(folder.key, terms, contract, folder.start, folder.moved, size)
         self.intake = RoundIntake(
-            terms.run,
+            terms,
             folder.members,
             contract,
             folder.log,

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias, final
 from entrenous.core.contract.update import Total
 from entrenous.core.errors import EntrenousError
 
-from ..agreement.growth import current_items
+from ..agreement.catalogue import ITEMS
 from ..agreement.notice import ADDRESSES
 from ..frames.frames import (
     ADDRESS_NEWS,
@@ -150,25 +150,20 @@ class News:
         if lacks is None:
             return None
         kind, known = lacks
-        # A node that was told of a difference in vain is told of the whole list.
-        if self._told[node, kind] > 1 and kind == ITEMS_NEWS:
-            known = 0
         wanted = (kind, max(known, 0))
         if wanted not in self._bodies:
             self._bodies[wanted] = self._body(*wanted)
         return self._requests.seal(kind, self._bodies[wanted])
 
     def _body(self, kind: str, known: int) -> bytes:
-        """Returns what a list of items has from the number `known` on, 0 = the whole list; the
-        head of a log of members that is longer than `known`; or the newest notice of addresses.
+        """Returns what a log of items has from the size `known` on; the head of a log of members
+        that is longer; or the newest notice of addresses.
         """
         if kind == ADDRESS_NEWS:
             return (self._folder.path / ADDRESSES).read_bytes()
         if kind == MEMBERS_NEWS:
             return self._folder.members.since(known)
-        items = current_items(self._folder.path, self._folder.terms)
-        text = items.since(known) if known else items.text
-        return text.encode()
+        return self._folder.items.since(self._folder.path / ITEMS, known)
 
     def heard(self, frames: Sequence[bytes]) -> tuple[list[bytes], set[str]]:
         """Returns the frames that are about something else, and the nodes to be asked again."""

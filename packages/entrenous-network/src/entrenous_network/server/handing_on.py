@@ -24,7 +24,7 @@ from entrenous.core.errors import EntrenousError
 from entrenous.runs import store
 from entrenous.runs.recommenders import restore_state
 
-from ..frames.agreed_model import AGREED, KEPT, TAKEN, Word
+from ..frames.agreed_model import AGREED, KEPT, TAKEN, word_head
 from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened, reason
 from ..frames.request import Requests, RoundWork
 from .exchange import POLL, Exchange, SentRequest
@@ -86,8 +86,8 @@ class Handed(NamedTuple):
 
     have: Collection[str]
     """The nodes that keep it."""
-    words: Mapping[str, Word]
-    """Under masks the words of the nodes that took it, before those of enough nodes are there."""
+    words: Mapping[str, bytes]
+    """Under masks the words of the nodes that took it, before those of enough are there."""
     over: bool
     """True if no node is there that lacks it, or it is not known yet who is there."""
 
@@ -115,7 +115,7 @@ class HandingOn:
         self._identified = identified
         self._late = late
         # The words of nodes that have it, and not yet the words of the others.
-        self._took: dict[str, Word] = {}
+        self._took: dict[str, bytes] = {}
         self._refusals: Counter[str] = Counter()  # by node
         self._asked = set[str]()
         self._sent: dict[str, SentRequest] = {}
@@ -178,12 +178,13 @@ class HandingOn:
                 # There is a next frame for it, or none.
                 self._sent.pop(node, None)
                 # Without masks nobody else's word is needed, and the word names no model.
-                keeps = head.kind == KEPT or (head.kind == TAKEN and not head.model)
-                said = (head.kind, head.round, head.model)
+                keeps = head.kind == KEPT or (head.kind == TAKEN and not head.view)
+                work = self.work
+                word = word_head(head.run, work.round, node, work.model)
                 if keeps or _has_newer(answer):
                     self.kept.add(node)
-                elif said == (TAKEN, self.work.round, self.work.model):
-                    self._took[node] = Word(answer.said, answer.signature)
+                elif answer.said == word:
+                    self._took[node] = answer.signature
                 else:
                     # One that was restarted has to be given the model again before the words.
                     self._took.pop(node, None)

@@ -17,6 +17,7 @@ from entrenous.core.contract.update import Total, Update
 from entrenous.core.types import Int64Array
 
 from ..agreement.members import Members
+from ..agreement.terms import FederationTerms
 from ..frames import contribution
 from ..frames.contribution import Caps, largest_body
 from ..frames.frames import Code, Frame, FrameRefused, opened, reason, signed_by
@@ -56,7 +57,6 @@ class ReadAnswer(NamedTuple):
 
     frame: bytes
     node: str
-    nonce: bytes
     read: Update | Total
     """The contribution of the answer."""
 
@@ -72,13 +72,13 @@ class RoundIntake:
 
     def __init__(
         self,
-        run: str,
+        terms: FederationTerms,
         members: Members,
         contract: Contract,
         log: Log,
         caps: Caps | None = None,
     ) -> None:
-        self.run = run
+        self.terms = terms
         self.members = members
         self.contract = contract
         self.log = log
@@ -94,7 +94,6 @@ class RoundIntake:
         self.total: Total = self.contract.empty_total()
         self.taken: dict[str, bytes] = {}  # identity_of each node's answer
         self.lengths: dict[str, float] = {}
-        self._nonces: set[bytes] = set()
         self._left = dict.fromkeys(asked)  # who was asked and has not answered
         self._largest = largest_body(self.contract, asked)
         self._journal: Journal | None = None
@@ -170,13 +169,11 @@ class RoundIntake:
         # Marked at once, so that a second one that came with it is refused.
         self.taken[node] = digest
         self._left.pop(node, None)
-        self._nonces.add(answer.head.nonce)
-        return ReadAnswer(frame, node, answer.head.nonce, read)
+        return ReadAnswer(frame, node, read)
 
     def _forget(self, answer: ReadAnswer) -> None:
         del self.taken[answer.node], self.lengths[answer.node]
         self._left[answer.node] = None
-        self._nonces.discard(answer.nonce)
 
     # ---- one check after the other ---------------------------------------------------------------
 
@@ -200,13 +197,11 @@ class RoundIntake:
         now = self.belonging(frame, node, self._open)
         if head.model != now.model:
             raise FrameRefused(Code.WRONG_MODEL)
-        if head.items != self.contract.sizes["items"]:
+        if head.items != self.terms.listed:
             raise FrameRefused(Code.WRONG_ITEMS)
         if node in self.taken:
             is_same = self.taken[node] == digest
             raise FrameRefused(Code.DUPLICATE if is_same else Code.CONFLICT)
-        if head.nonce in self._nonces or len(head.nonce) != 16:
-            raise FrameRefused(Code.REPLAYED_NONCE)
         users = now.asked[node]
         if head.about.get("users") != len(users):
             raise FrameRefused(Code.WRONG_COUNT, "of devices")
@@ -222,7 +217,7 @@ class RoundIntake:
         a node that was asked. Raises FrameRefused.
         """
         head = frame.head
-        if head.run != self.run:
+        if head.run != self.terms.run:
             raise FrameRefused(Code.WRONG_RUN)
         if now is None or (head.round < now.round and node in self._missed.get(head.round, ())):
             raise FrameRefused(Code.LATE)

@@ -21,7 +21,6 @@ from entrenous.core.errors import StartAgain
 from entrenous.core.types import Int64Array
 
 from ..agreement.members import Member
-from ..frames.agreed_model import Word
 from ..frames.contribution import add, read_sum
 from ..frames.frames import Code
 from ..frames.request import RoundWork
@@ -150,7 +149,7 @@ class WorkerPool(Generic[H]):
         self._words = b""
         self._have = set[str]()  # the nodes that have it
         self._new = set[str]()  # those that one worker knows of
-        self._took: dict[str, Word] = {}  # as `Handed.words`
+        self._took: dict[str, bytes] = {}  # as `Handed.words`
         self._over = False
         self.workers = [hiring.hire(part) for part in range(count)]
         self.address = hiring.address
@@ -418,7 +417,7 @@ class WorkerPool(Generic[H]):
             self.standing[at].order = None
             self._new |= set(about["kept"])
             self._have |= self._new
-            self._took |= {name: Word(*word) for name, word in about["words"].items()}
+            self._took |= about["words"]
             self._over &= about["over"]
         elif order.word == KNOCK:
             self._tell(at, answered(self._joins, order))

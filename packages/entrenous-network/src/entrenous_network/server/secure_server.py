@@ -212,7 +212,7 @@ class SecureRound:
             lambda name: self._seal("advert", b"", name),
             lambda name: self._seal("share", own.roster(), name),
             work,
-            lambda name: self._seal("consent", own.survivors(name), name),
+            lambda name: self._seal("consent", own.survivors(), name),
             lambda name: self._seal("unmask", own.consents(), name),
         )
         return [Stage(number, ask) for number, ask in enumerate(asks)]
@@ -225,7 +225,7 @@ class SecureRound:
             round=self._now.round,
             attempt=self._attempt_number,
             model=self._now.model,
-            items=self._folder.terms.items,
+            items=self._folder.terms.listed,
             about={"users": len(self._now.asked[name])},
         )
 

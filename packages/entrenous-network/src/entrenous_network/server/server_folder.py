@@ -17,7 +17,7 @@ import numpy as np
 from entrenous import __version__
 from entrenous.core.contract.protocols import FederatedAlgorithm, State, arrays_of, model_sha256
 from entrenous.core.errors import EntrenousWarning, InputError, NotYet, may_pass, one_line
-from entrenous.core.files import rename_file, write_text
+from entrenous.core.files import write_text
 from entrenous.core.lock import changing, locked
 from entrenous.core.printed import plain
 from entrenous.core.types import Array
@@ -25,6 +25,7 @@ from entrenous.federation.shard import Ledger
 from entrenous.runs import store
 from entrenous.runs.recommenders import restore_state
 
+from ..agreement.catalogue import ITEMS
 from ..agreement.files import (
     FORMAT,
     IDENTITY,
@@ -33,16 +34,10 @@ from ..agreement.files import (
     read_json,
     write_json,
 )
-from ..agreement.growth import (
-    LONGER,
-    NEXT,
-    current_terms,
-    first_state,
-    grown,
-    read_items,
-)
+from ..agreement.growth import LISTED, current_items, first_state, grown, listed
 from ..agreement.members import MEMBERS, Members
 from ..agreement.notice import ADDRESSES, known_number
+from ..agreement.terms import TERMS, FederationTerms
 from ..links.health import DiskHealth, Trouble, failed
 from .journal import Journal, read
 
@@ -53,6 +48,8 @@ PHASE = "server"
 CHECKPOINTS = f"checkpoint-{PHASE}-*.safetensors"
 KEPT_MODELS = f"kept-{PHASE}-*.safetensors"
 JOURNALS = "round-*.journal"
+LISTS = (MEMBERS, ITEMS, ADDRESSES)  # which the operator changes
+OF_WORKERS = (*LISTS, LISTED)  # which a worker needs again when they have changed
 MODEL = "model.safetensors"
 FIRST = "first.safetensors"  # the model that it begins with, if that was trained elsewhere
 LOG = "server.log"
@@ -150,7 +147,7 @@ def standing(folder: ServerFolder, algorithm: FederatedAlgorithm) -> ServerStand
 def first_standing(folder: ServerFolder, algorithm: FederatedAlgorithm) -> ServerStanding:
     """Returns where a federation stands before its first round."""
     terms = folder.terms
-    state = first_state(folder.path, terms, algorithm)
+    state = first_state(folder.items, terms, algorithm)
     if (folder.path / FIRST).exists():
         # Trained elsewhere, with as many items as there were at the founding.
         arrays, _ = store.read_arrays(folder.path / FIRST)
@@ -185,9 +182,10 @@ class ServerFolder:
     ) -> None:
         self.path = path
         self._leads = start is None
-        self.terms = current_terms(path)
+        self.terms = FederationTerms.read(path / TERMS)
+        self._first = self.terms.items
+        self.items = current_items(path, self.terms)
         self.members = Members(self.terms.users)
-        self.read_lists()
         self.key = read_identity(path / IDENTITY)
         self.algorithm = own_algorithm(path)
         self.log_format = log_format
@@ -204,10 +202,13 @@ class ServerFolder:
                 start = _next_start(path / "start")
             self.start = start
             self._log = os.open(path / LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        except OSError as cause:
+            self.read_lists()
+        except BaseException as cause:
             if self._lock is not None:
                 os.close(self._lock)
-            raise _unwritable(path, cause) from None
+            if isinstance(cause, OSError):
+                raise _unwritable(path, cause) from None
+            raise
         if self._leads:
             self._drop_cut_line()
 
@@ -226,12 +227,16 @@ class ServerFolder:
         """Reads terms, members, items and the number of the newest notice of addresses. A server,
         not its workers, makes the operator's newest list of items its own, unless a round is open.
         """
-        if self._leads and self._may_adopt():
-            # Raises InputError for one that is none, before it takes the place of one that is.
-            read_items(self.path / NEXT)
-            rename_file(self.path / NEXT, self.path / LONGER)
         self._lists = _written(self.path)
-        self.terms = current_terms(self.path)
+        path = self.path / ITEMS
+        is_open = self._has_open_round()
+        if self._leads and not is_open:
+            # Raises InputError for what is no line, before it counts.
+            self.items.follow(path)
+            write_text(self.path / LISTED, str(self.items.length))
+        self.items.follow(path, listed(self.path))
+        self._waits = is_open and path.stat().st_size > self.items.length
+        self.terms = self.terms.with_items(self.items)
         self.part = self.terms.part
         self.members.follow(self.path / MEMBERS)
         self.moved = known_number(self.path)
@@ -247,11 +252,12 @@ class ServerFolder:
         """Returns True if the operator has changed members, items or addresses since they were
         read. Between two rounds `reload` takes that up.
         """
-        return _written(self.path) != self._lists or self._may_adopt()
+        may_adopt = self._waits and not self._has_open_round()
+        return may_adopt or _written(self.path) != self._lists
 
-    def _may_adopt(self) -> bool:
-        """Returns True if there is a newer list of items, and no round is open."""
-        return (self.path / NEXT).exists() and self.newest_begun() < _newest_number(self.path)
+    def _has_open_round(self) -> bool:
+        """Returns True if a round was begun and is not over."""
+        return self.newest_begun() >= _newest_number(self.path)
 
     def close(self) -> None:
         os.close(self._log)
@@ -310,7 +316,7 @@ class ServerFolder:
                 fix="give the new federation a folder of its own",
             )
         state = restore_state(algorithm, "holds", "server", arrays)
-        if (self.path / LONGER).exists():
+        if self.terms.items > self._first:
             # Items that came since the checkpoint begin as they would have at the founding.
             first = first_standing(self, algorithm).state
             state = grown(state, first)
@@ -526,7 +532,7 @@ def _written(path: Path) -> list[tuple[int, int]]:
     how long they are.
     """
     found = []
-    for name in (MEMBERS, LONGER, ADDRESSES):
+    for name in LISTS:
         if (path / name).exists():
             about = (path / name).stat()
             found.append((about.st_mtime_ns, about.st_size))

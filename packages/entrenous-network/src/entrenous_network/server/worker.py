@@ -354,7 +354,7 @@ class Worker:
         self._have |= kept
         new = words.keys() - self._told
         self._told |= new
-        took = {name: (words[name].said, words[name].signature) for name in new}
+        took = {name: words[name] for name in new}
         self._channel.send("report", self._report(set()))
         self._channel.send("handed", {"kept": sorted(kept), "words": took, "over": over})
 
