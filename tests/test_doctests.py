@@ -25,7 +25,7 @@ def has_examples(path: Path) -> bool:
     return any(line.lstrip().startswith(">>> ") and "+SKIP" not in line for line in lines)
 
 
-NAMES = names()
+NAMES = [*names(), "entrenous_field.programs"]
 
 
 def test_the_walk_finds_the_modules():

@@ -15,6 +15,9 @@ that no figure of them is typed.
     <!-- stored: all; show=headlines -->             what each abstract says, and the verdict
     <!-- stored: all; show=coverage; of=PAPER -->    every sentence, and its answer
     <!-- stored: all; show=covered -->               how many sentences of each paper are answered
+    <!-- stored: all; show=programs; of=accused -->  the programs of authors that have the leak, or,
+                                                     with of=all, all that were looked for
+    <!-- stored: all; show=accused -->               their names, inside a sentence
 
 Each ends with <!-- /stored -->. Further options: systems=S | T (which, in this order), paper=yes
 (the printed figures beside, where there are any), digits=3.
@@ -27,6 +30,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from entrenous_field.programs import programs
+
 from entrenous.core.errors import InputError
 
 from .comparisons import compared, over_seeds
@@ -35,6 +40,7 @@ from .render import ABSENT, difference, figure, number, piped
 from .result import Row
 from .stored import StoredResult
 from .table import system_of
+from .values import worded
 from .verdicts import counted_verdicts, in_short, judged
 
 BLOCK = re.compile(r"<!-- stored: (?P<spec>[^>]+?) -->(?P<content>.*?)<!-- /stored -->", re.S)
@@ -73,7 +79,7 @@ def filled(text: str, stored: Stored, where: str = "") -> str:
     def fill(found: re.Match[str]) -> str:
         spec = _spec(found["spec"], where)
         content = SHOWS[spec["show"]](spec, stored)
-        inside = content if spec["show"] in ("value", "interval") else f"\n{content}\n"
+        inside = content if spec["show"] in ("value", "interval", "accused") else f"\n{content}\n"
         return f"<!-- stored: {found['spec']} -->{inside}<!-- /stored -->"
 
     return BLOCK.sub(fill, text)
@@ -290,6 +296,18 @@ def _headlines(_: Spec, stored: Stored) -> str:
     return "\n".join(piped([header, *lines], numbers=False))
 
 
+def _accused(_: Spec, __: Stored) -> str:
+    return ", ".join(each.label for each in programs() if each.accused)
+
+
+def _programs(spec: Spec, _: Stored) -> str:
+    lines = [worded("field", "programs")]
+    for each in programs():
+        if each.accused or spec["of"] == "all":
+            lines.append(worded("field", "read" if each.commit else "unread", each=each))
+    return "\n".join(lines)
+
+
 def _names(spec: Spec, option: str) -> list[str]:
     return [one.strip() for one in spec[option].split("|")] if option in spec else []
 
@@ -306,6 +324,8 @@ SHOWS: Mapping[str, Callable[[Spec, Stored], str]] = {
     "headlines": _headlines,
     "coverage": _coverage,
     "covered": _covered,
+    "programs": _programs,
+    "accused": _accused,
 }
 
 

@@ -1,5 +1,5 @@
-"""The systems that papers of federated recommendation compare: printed, with the leak of some
-programs, and honest. No paper has this table.
+"""The systems that papers of federated recommendation compare: with the leak of some programs, and
+honest. No paper has this table.
 
 Each system is trained with the settings of its program, with negatives that avoid the held-out
 items (leaky), whether its program does that or not, and without that (honest); then once more,
@@ -30,7 +30,7 @@ from .field_run import HONEST, LEAKY, RANKED, WORST, FieldPoint, FieldRunner, dr
 from .findings import tested_columns, verdict
 from .result import Context, Found, Row, row
 from .table import PaperTable, seed_row
-from .values import listed, printed, stored, worded
+from .values import listed, stored, worded
 from .values import said as worded_settings
 
 HR, NDCG = RANKED
@@ -41,11 +41,10 @@ LEAK, TRUE, CHOSEN, OFF_LEAK, OFF = (
     "leaky, aggregation off",
     "honest, aggregation off",
 )
-TAKEN = (
-    *(f"full {name}" for name in RANKED),
-    WORST,
-)
-SPENT = {
+# Further figures of the chosen settings, and what the table calls them.
+TAKEN = {
+    **{f"full {name}": f"full {name}" for name in RANKED},
+    WORST: WORST,
     "up": "kB up, a device and round",
     "down": "kB down, a device and round",
     "cpu": "CPU s a device",
@@ -189,8 +188,9 @@ def before(context: Context, own: Sequence[str] = ()) -> Found:
     systems = systems_of(excerpt, own, found.notes)
     for data, budget in _sources(context, known, found.notes):
         seeds = context.seed_numbers(budget.seeds)
-        folder = context.cells.folder
-        runner = FieldRunner(data=data, protocol=budget.protocol, folder=folder, seed=context.seed)
+        runner = FieldRunner(
+            data=data, protocol=budget.protocol, folder=context.cells.folder, seed=context.seed
+        )
         every = _measured(context, runner, budget, systems, seeds, found.notes)
         context.cells.computed += runner.counts["computed"]
         found.add(_found(data, budget, every, seeds))
@@ -330,8 +330,16 @@ def _diverged(data: str, every: Sequence[Measured]) -> list[str]:
         for reading, points in one.points.items():
             why = next((point.failed for point in points or () if point.failed), "")
             if why:
-                about = {"name": data, "label": one.system.label, "reading": reading, "why": why}
-                said.append(worded("field", "diverged", **about))
+                said.append(
+                    worded(
+                        "field",
+                        "diverged",
+                        name=data,
+                        label=one.system.label,
+                        reading=reading,
+                        why=why,
+                    )
+                )
     return said
 
 
@@ -339,25 +347,21 @@ def _rows(data: str, budget: FieldBudget, one: Measured, seeds: Sequence[int]) -
     """Every figure of a system: accuracy in each reading, costs of the chosen settings, and what
     attacks were measured to find."""
     label = one.system.label
-    listed_seeds = ", ".join(map(str, seeds))
     said = (
         f"{budget.protocol}, no refit; leaky and honest: {one.system.as_program}; chosen:"
         f" {one.system.algorithm}, of {budget.trials} settings"
-        f" on validation rows: {one.said}; seeds {listed_seeds}"
+        f" on validation rows: {one.said}; seeds"
+        f" {', '.join(map(str, seeds))}"
         + (f"; aggregation off: the first {budget.alone} of them" if budget.alone else "")
     )
-    paper = {**printed("field", "own")} if label in {each.label for each in THEIRS} else {}
     for metric in RANKED:
         for reading in (LEAK, TRUE, CHOSEN, OFF_LEAK, OFF):
-            known = paper.get((data, label, metric)) if reading == LEAK else None
             values = one.values(reading, metric)
-            yield _figure(data, label, f"{reading} {metric}", values, known, said)
-    for metric in TAKEN:
-        yield _figure(data, label, metric, one.values(CHOSEN, metric), None, said)
-    for metric, name in SPENT.items():
-        yield _figure(data, label, name, one.values(CHOSEN, metric), None, said)
+            yield _figure(data, label, f"{reading} {metric}", values, said)
+    for metric, name in TAKEN.items():
+        yield _figure(data, label, name, one.values(CHOSEN, metric), said)
     rounds = [float(point.rounds) for point in one.points[CHOSEN] or () if point.rounds]
-    yield _figure(data, label, ROUNDS, rounds, None, said)
+    yield _figure(data, label, ROUNDS, rounds, said)
     for name, views in ((MESSAGES, ("individual", "neighbour")), (SUMS, ("sum", "difference"))):
         yield row(data, label, name, paper=None, obtained=_attack(one.system, views), protocol=said)
 
@@ -367,13 +371,12 @@ def _figure(
     label: str,
     metric: str,
     values: Sequence[float],
-    paper: float | None,
     said: str,
 ) -> Row:
     """A row over seeds; an empty one where a system has no such figure."""
     if not values:
-        return row(data, label, metric, paper=paper, obtained=None, protocol=said)
-    return seed_row(data, label, metric, values, paper, said)
+        return row(data, label, metric, paper=None, obtained=None, protocol=said)
+    return seed_row(data, label, metric, values, None, said)
 
 
 def _attack(system: FieldSystem, views: Sequence[str]) -> float | None:
@@ -446,8 +449,9 @@ def _alone(data: str, every: Sequence[Measured]) -> list[str]:
     for one in every:
         leaky, honest = one.values(OFF_LEAK, HR), one.values(OFF, HR)
         if leaky and honest:
-            figures = {"leaky": float(np.mean(leaky)), "honest": float(np.mean(honest))}
-            said.append(f"{one.system.label}: {listed(figures, '.3f')}")
+            said.append(
+                f"{one.system.label}: leaky {np.mean(leaky):.3f}, honest {np.mean(honest):.3f}"
+            )
     return [worded("field", "alone", name=data, said="; ".join(said))] if said else []
 
 
@@ -482,7 +486,7 @@ def diagonal(points: Mapping[str, Point], look: FigureFormat) -> str:
 def with_own(own: Sequence[str] = ()) -> PaperTable:
     """The table, with the researcher's own files as further lines."""
     return PaperTable(
-        title="the systems that today's papers compare: printed, leaky, honest (in no paper)",
+        title="the systems that today's papers compare: leaky and honest (in no paper)",
         data=lambda context, notes: (),
         before=partial(before, own=own),
     )

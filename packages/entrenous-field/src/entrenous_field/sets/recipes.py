@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import codecs
 import re
-import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, final
 
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from entrenous.core.contract.settings import Settings
-from entrenous.core.errors import InputError, did_you_mean
+from entrenous.core.errors import InputError
 from entrenous.core.registry.discover import pick
 from entrenous.core.registry.plugins import plugged
 from entrenous.data.columns import assemble
@@ -29,6 +28,8 @@ from entrenous.data.folders import add_features, first_file, part_files, read_fo
 from entrenous.data.home import find
 from entrenous.data.interactions import Interactions
 from entrenous.data.options import LoadOptions
+
+from .._tables import read_declared
 
 # The entry point `entrenous.recipes`.
 RECIPES = Path(__file__).with_name("recipes.toml")
@@ -104,26 +105,8 @@ def read_recipes(path: Path) -> dict[str, Recipe]:
     """Returns the recipes in a file by name. Raises InputError with the place of a key that is
     unknown or has a wrong value.
     """
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-        return TypeAdapter(dict[str, Recipe]).validate_python(tables)
-    except tomllib.TOMLDecodeError as wrong:
-        raise InputError(str(path), f"it is no TOML: {wrong}") from None
-    except InputError as wrong:
-        where = f"{path} {wrong.where}"
-        raise InputError(where, wrong.problem, expected=wrong.expected, fix=wrong.fix) from None
-    except ValidationError as invalid:
-        errors = invalid.errors()
-        unknown = [error for error in errors if error["type"] == "extra_forbidden"]
-        # A misspelt key is missing too.
-        first = [*unknown, *errors][0]
-        *place, key = map(str, first["loc"])
-        known = [*LoadOptions.model_fields, *NamedSet.model_fields, *Recipe.model_fields]
-        raise InputError(
-            f"{path} [{'.'.join(place)}]",
-            f"'{key}' is wrong: {first['msg']}",
-            fix=did_you_mean(key, known) if unknown else "",
-        ) from None
+    keys = [*LoadOptions.model_fields, *NamedSet.model_fields, *Recipe.model_fields]
+    return read_declared(path, dict[str, Recipe], keys)
 
 
 # ---- files by the name of a recipe ---------------------------------------------------------------
