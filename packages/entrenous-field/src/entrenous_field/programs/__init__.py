@@ -27,7 +27,7 @@ Step = Literal["negatives", "loss", "aggregation", "round", "candidates"]
 
 
 @final
-class Place(Settings):
+class Passage(Settings):
     """The lines of a program that do one thing."""
 
     # The path in the repository.
@@ -40,7 +40,7 @@ class Place(Settings):
 
 @final
 class Program(Settings):
-    """What was read of the program of a system, and what is missing."""
+    """The program of a system as it was read, and what is missing."""
 
     # The name of the system, and its paper.
     label: Said
@@ -55,7 +55,7 @@ class Program(Settings):
     # The rows by which the program chooses the round that it reports.
     chosen_by: Literal["test", "validation", "nothing", "not read"]
     # The lines of every step; none without a repository.
-    places: dict[Step, Place]
+    places: dict[Step, Passage]
     # The figures that we read in a text of the authors, and where; or that we could confirm none.
     figures: Said
     # What is missing, and what would confirm it.
