@@ -40,15 +40,17 @@ def crowd(
     so on. more: further terms; `users` among them are in place of those of the data set.
     """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from entrenous_network.agreement.catalogue import Items
     from entrenous_network.agreement.certificates import make_keys
-    from entrenous_network.agreement.files import public_bytes, write_identity
-    from entrenous_network.agreement.members import MEMBERS, Member, Members
+    from entrenous_network.agreement.files import public_bytes
+    from entrenous_network.agreement.members import Member
     from entrenous_network.agreement.terms import FederationTerms
+    from entrenous_network.operate.founding import write_operator
 
-    from entrenous.core.files import write_text
     from entrenous.runs.manifest import catalogue_sizes
 
     server = Ed25519PrivateKey.generate()
+    items = Items.of(data)
     terms = FederationTerms.parse(
         {
             "algorithm": "fpl",
@@ -56,20 +58,18 @@ def crowd(
             "rounds": rounds,
             "draws": "public",
             **catalogue_sizes(data.catalogue),
+            "items_root": items.log.tree.head.root.hex(),
             "operator": server.public_key().public_bytes_raw().hex(),
             **more,
         },
         "terms",
     )
-    folder.mkdir(mode=0o700)
-    make_keys(folder / "keys")
-    write_text(folder / "terms.json", terms.text())
     members = [
         Member(f"node-{user}", public_bytes(node_key(user)).hex(), user, user)
         for user in range(terms.users)
     ]
-    Members(terms.users).write(folder / MEMBERS, members)
-    write_identity(folder / "identity.key", server)
+    write_operator(folder, server, terms, items, "", members, {}, None)
+    make_keys(folder / "keys")
     return terms
 
 

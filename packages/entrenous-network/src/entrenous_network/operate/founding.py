@@ -224,7 +224,7 @@ def found_federation(
     first = None
     if plan.from_model:
         first = _first_model(plan, terms, items, own)
-    founded = _written(operator, key, terms, items, own, come, about, first)
+    founded = write_operator(operator, key, terms, items, own, come, about, first)
     sent = write_invitations(folder, members.nodes, members)
     return founded._replace(nodes=sent)
 
@@ -340,7 +340,7 @@ def _protection(algorithm: Any, plan: FoundingPlan) -> dict[str, Any]:
     return {"protection": protection.model_dump(mode="json")}
 
 
-def _written(
+def write_operator(
     operator: Path,
     key: Ed25519PrivateKey,
     terms: FederationTerms,
@@ -350,7 +350,7 @@ def _written(
     about: Mapping[str, Any],
     first: FirstModel | None,
 ) -> FoundedFederation:
-    """Writes the operator's own files, and a certificate if there is TLS.
+    """Writes the operator's own files, and a certificate if there is TLS, and returns them.
 
     operator: the operator's folder, which does not exist yet. about: the content of place.json.
     first: the model that it begins with; None = a new one.
