@@ -13,11 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from entrenous_network.agreement.catalogue import Items
 from entrenous_network.agreement.files import public_bytes
-from entrenous_network.agreement.members import MEMBERS, Member, Members
+from entrenous_network.agreement.members import Member
 from entrenous_network.agreement.terms import FederationTerms
 from entrenous_network.frames.contribution import of_update
 from entrenous_network.frames.frames import opened, seal
+from entrenous_network.operate.founding import write_operator
 from entrenous_network.server import exchange
 from entrenous_network.server import server as server_module
 from entrenous_network.server.intake import RoundIntake
@@ -26,7 +28,6 @@ from federation_links import FaultyLink, federation, linked, logged, nodes_of, v
 from small_data import movielens
 
 from entrenous.core.contract.protocols import arrays_of
-from entrenous.core.files import write_text
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.shard import Shard
 from entrenous.runs.manifest import catalogue_sizes
@@ -46,26 +47,24 @@ def crowd(folder: Path, nodes: int, items: int, rounds: int):
         Ed25519PrivateKey.generate(),
         {f"node-{n}": Ed25519PrivateKey.generate() for n in range(nodes)},
     )
+    listed = Items.of(data)
     terms = FederationTerms.parse(
         {
             "algorithm": "fpl",
             "settings": {"factors": 20, "triples": 20},
             "rounds": rounds,
             **catalogue_sizes(data.catalogue),
+            "items_root": listed.log.tree.head.root.hex(),
             "operator": key.public_key().public_bytes_raw().hex(),
             "seed": 1,
             "draws": "public",
         },
         "terms",
     )
-    folder.mkdir()
-    write_text(folder / "terms.json", terms.text())
     members = [
         Member(name, public_bytes(own).hex(), n, n) for n, (name, own) in enumerate(keys.items())
     ]
-    Members(nodes).write(folder / MEMBERS, members)
-    (folder / "identity.key").write_text(key.private_bytes_raw().hex())
-    (folder / "identity.key").chmod(0o600)
+    write_operator(folder, key, terms, listed, "", members, {}, None)
     algorithm = terms.make()
     shard = Shard(algorithm, terms.catalogue, data, np.arange(nodes))
     download = algorithm.download(algorithm.init_server(terms.catalogue, np.uint64(3)))
