@@ -22,7 +22,7 @@ from command_line import Command, Printed
 from entrenous_network.frames.frames import opened
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.operate import device_http
-from entrenous_network.operate.device_http import TOKEN, OneDevice, serving
+from entrenous_network.operate.device_http import TOKEN, OneDevice, PortBounds, serving
 from entrenous_network.server.server import serve
 from federation_links import (
     FaultyLink,
@@ -329,10 +329,16 @@ MOST = 32 << 20  # bytes of a head, more than the buffers of two sockets hold
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a node whose device is served."""
+    folder: Path = trained(tmp_path_factory.mktemp("served") / "f").nodes["node-1"]
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served(own: Path) -> Iterator[httpx.Client]:
     """A client of a device that is served, with its token."""
-    made = trained(tmp_path_factory.mktemp("served") / "f")
-    folder = made.nodes["node-1"]
+    folder = own
     with Device(folder) as device, serving(OneDevice(device), folder, 0) as port:
         token = (folder / TOKEN).read_text()
         assert (folder / TOKEN).stat().st_mode & 0o077 == 0
@@ -383,6 +389,52 @@ def test_an_endless_head_is_cut_off(served: httpx.Client) -> None:
                 sent += line.send(b"a" * 65_536)
     assert sent < MOST
     assert served.get("/v1/health").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET /v1/health HTTP/1.1\r\nx: ",
+        b"POST /v1/events HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n[",
+    ],
+)
+def test_an_unfinished_request_is_closed_after_its_time(own: Path, sent: bytes) -> None:
+    bounds = PortBounds(patience=0.1)
+    with (
+        Device(own) as device,
+        serving(OneDevice(device), own, 0, bounds) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=60) as line,
+    ):
+        line.sendall(sent)
+        ended(line)
+
+
+def test_connections_beyond_the_limit_are_closed_until_others_end(own: Path) -> None:
+    bounds = PortBounds(connections=2, patience=600.0)
+    with Device(own) as device, serving(OneDevice(device), own, 0, bounds) as port:
+        health = f"http://127.0.0.1:{port}/v1/health"
+        # One by one: the last is accepted once the others have their places.
+        held = [socket.create_connection(("127.0.0.1", port)) for _ in range(bounds.connections)]
+        for _ in range(3):
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as further:
+                ended(further)
+        with pytest.raises(httpx.TransportError):
+            httpx.get(health, timeout=60)
+        # A proper request on a place is answered, and the place is given back when it ends.
+        held[0].sendall(b"GET /v1/health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        assert held[0].recv(12) == b"HTTP/1.1 200"
+        ended(held[0])
+        assert httpx.get(health, timeout=60).status_code == 200
+        for line in held:
+            line.close()
+
+
+def ended(line: socket.socket) -> None:
+    """Reads what comes until the other end has closed a connection."""
+    with suppress(ConnectionError):
+        while line.recv(65_536):
+            pass
 
 
 def test_nobody_without_the_token_gets_an_answer_about_a_user(served: httpx.Client) -> None:

@@ -21,6 +21,7 @@ file that its owner alone may read: other users of the machine, and web pages, d
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import sqlite3
 import threading
@@ -29,8 +30,9 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, Literal, NamedTuple, TypeAlias, final
 
+import h11
 import msgspec
 import uvicorn
 from starlette.applications import Starlette
@@ -38,6 +40,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from entrenous.core.errors import EntrenousError, InputError, one_line
 from entrenous.core.files import write_private
@@ -103,15 +106,75 @@ ServedDevices: TypeAlias = OneDevice | ShopDevices
 """The devices that one port serves."""
 
 
+class PortBounds(NamedTuple):
+    """The limits of the port to programs, which may connect without the token."""
+
+    connections: int = 64
+    """At once; further ones are closed at once."""
+    patience: float = 10.0
+    """Seconds within which a connection must have sent a request, head and body."""
+
+
+STANDARD = PortBounds()
+
+
+@final
+class BoundedConnection(H11Protocol):
+    """HTTP/1.1 of one connection by uvicorn and h11, with the limits that these lack. An unfinished
+    head has 16 KiB at most by h11, besides what one read of the socket brings.
+    """
+
+    def __init__(self, bounds: PortBounds, **of_uvicorn: Any) -> None:
+        super().__init__(**of_uvicorn)
+        self._bounds = bounds
+        self._patience: asyncio.TimerHandle | None = None
+
+    def connection_made(  # type: ignore[override]
+        self, transport: asyncio.Transport
+    ) -> None:
+        """Waits for a request, or closes a connection for which there is no place."""
+        super().connection_made(transport)
+        if len(self.connections) > self._bounds.connections:
+            transport.abort()
+        else:
+            self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Parses the bytes that have come, and waits for the rest of a request."""
+        super().data_received(data)
+        # The body too: whoever lacks the token could otherwise keep a place with a byte now and
+        # then, since uvicorn waits anew after each.
+        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+            self._wait()
+        else:
+            self._stop_waiting()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forgets the connection, which gives its place back."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        if self._patience is None:
+            self._patience = self.loop.call_later(self._bounds.patience, self.transport.abort)
+
+    def _stop_waiting(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+
 @contextmanager
-def serving(devices: ServedDevices, folder: Path, port: int) -> Iterator[int]:
+def serving(
+    devices: ServedDevices, folder: Path, port: int, bounds: PortBounds = STANDARD
+) -> Iterator[int]:
     """Serves devices on 127.0.0.1 meanwhile. folder: has the token. port: 0 = a free one. Yields
     the port. Raises InputError for a port that is taken.
     """
     listening = listen(HOST, port)
     routes = DeviceRoutes(devices, token_of(folder)).application()
-    # By this parser a head has 64 KiB at most; httptools keeps whatever a program sends.
-    server = uvicorn.Server(configured(routes, http="h11"))
+    # Not httptools, which keeps a head of any length.
+    server = uvicorn.Server(configured(routes, http=partial(BoundedConnection, bounds)))
     # The signals of the process are its main thread's.
     thread = threading.Thread(
         target=server.run, kwargs={"sockets": [listening]}, daemon=True, name="device"
