@@ -4,6 +4,7 @@ federation; items are matched by their ids.
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,31 @@ def test_a_stored_run_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert made.known == 18
     arrays, _ = read_arrays(folder / "model.safetensors")
     assert set(map(bytes, first_arrays(made)["y"])) == set(map(bytes, arrays["server.y"]))
+
+
+@pytest.mark.parametrize("listed", ["items.json", "longer-items.json"])
+def test_a_federation_of_an_old_format_is_refused_but_its_model_will_do(
+    tmp_path: Path, listed: str
+) -> None:
+    before = founded(tmp_path / "before")
+    trained(before)
+    terms = before.server / "terms.json"
+    terms.write_text(json.dumps({**json.loads(terms.read_text()), "format": 4}))
+    (before.server / "items.jsonl").unlink()
+    with in_one_line("found the federation anew; `federation new --from-model FOLDER` takes"):
+        ServerFolder(before.server)
+    # The newer of its two lists is the one that its model is about.
+    (before.server / "items.json").write_text('{"ids": ["an item of the founding"]}')
+    ids = json.dumps({"ids": list(DATA.items.ids)})
+    (before.server / listed).write_text(ids)
+    made = founded(tmp_path / "after", from_model=str(tmp_path / "before"))
+    assert made.known == 18
+    whole, _ = read_arrays(before.server / "model.safetensors")
+    assert np.array_equal(first_arrays(made)["y"], whole["server.y"])
+    for bad in ('{"ids": [1]}', '{"ids": "x"}', "[" * 5000, "{}", ""):
+        (before.server / listed).write_text(bad)
+        with in_one_line("no list of items of format 4"):
+            founded(tmp_path / "bad", from_model=str(before.server))
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ from entrenous.core.errors import InputError
 from entrenous.core.files import others_may_read, write_private, write_text
 
 FORMAT = 8  # of all files of a federation, of its stores and checkpoints
+# Formats whose list of items is a JSON file: a new federation can begin with their models.
+OLD_FORMATS = (4, 5, 6, 7)
 IDENTITY = "identity.key"
 # Of 32 and of 64 bytes: public keys and signatures.
 Hex32: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
@@ -88,6 +90,8 @@ def check_format(path: Path, number: Any, written: str = "") -> None:
         problem += f", written by entrenous {written}"
         version = f"entrenous {written}"
     fix = f"use {version}, or found the federation anew"
+    if str(number) in map(str, OLD_FORMATS):
+        fix += "; `federation new --from-model FOLDER` takes the model of its server's folder"
     raise InputError(str(path), problem, expected=f"format {FORMAT}", fix=fix)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from entrenous.core.contract.protocols import FederatedAlgorithm, State, arrays_of
@@ -20,12 +21,15 @@ from entrenous.runs import store
 from entrenous.runs.recommenders import without_prefix
 
 from ..agreement.catalogue import Items
+from ..agreement.files import OLD_FORMATS
 from ..agreement.growth import current_items
 from ..agreement.terms import TERMS, FederationTerms
 from ..server.server_folder import MODEL, PHASE
+from ..wire.completed import completed
 
 OPTION = "--from-model"
 RUNS = Path("runs")
+OLD_LISTS = ("longer-items.json", "items.json")  # of OLD_FORMATS, the newer one first
 
 
 class TrainedModel(NamedTuple):
@@ -44,6 +48,21 @@ class FirstModel(NamedTuple):
     arrays: dict[str, Array]
     known: int
     """The number of items that the trained model has."""
+
+
+@completed
+class OldTerms(msgspec.Struct, frozen=True):
+    """The terms of a federation of an old format, as far as its model needs them."""
+
+    format: int
+    algorithm: str
+
+
+@completed
+class OldItems(msgspec.Struct, frozen=True):
+    """The list of items of a federation of an old format."""
+
+    ids: list[str]
 
 
 def trained_model(source: Path) -> TrainedModel:
@@ -66,8 +85,7 @@ def trained_model(source: Path) -> TrainedModel:
 
 def _of_server(folder: Path) -> TrainedModel:
     """Returns the newest model in a server's folder."""
-    terms = FederationTerms.read(folder / TERMS)
-    items = current_items(folder, terms).items.ids
+    algorithm, items = _old(folder) or _current(folder)
     if (folder / MODEL).exists():
         arrays, _ = store.read_arrays(folder / MODEL)
     else:
@@ -76,7 +94,32 @@ def _of_server(folder: Path) -> TrainedModel:
             problem = "no round of this federation is over"
             raise InputError(OPTION, problem, expected="a model that was trained")
         arrays = newest.arrays
-    return TrainedModel(terms.algorithm, without_prefix("server", arrays), items)
+    return TrainedModel(algorithm, without_prefix("server", arrays), items)
+
+
+def _current(folder: Path) -> tuple[str, list[str]]:
+    """Returns the algorithm and the items of a federation."""
+    terms = FederationTerms.read(folder / TERMS)
+    return terms.algorithm, current_items(folder, terms).items.ids
+
+
+def _old(folder: Path) -> tuple[str, list[str]] | None:
+    """Returns the algorithm and the items of a federation of an old format; None for another
+    format. Raises InputError for a list that cannot be read.
+    """
+    try:
+        terms = msgspec.json.decode((folder / TERMS).read_bytes(), type=OldTerms)
+    except (OSError, ValueError, RecursionError):
+        return None
+    if terms.format not in OLD_FORMATS:
+        return None
+    # Its nodes and its log are not read: only what the model is about has kept its meaning.
+    path = next((folder / name for name in OLD_LISTS if (folder / name).exists()), folder)
+    try:
+        return terms.algorithm, msgspec.json.decode(path.read_bytes(), type=OldItems).ids
+    except (OSError, ValueError, RecursionError) as bad:
+        problem = f"no list of items of format {terms.format} ({type(bad).__name__})"
+        raise InputError(str(path), problem, expected='{"ids": [...]}') from None
 
 
 def first_model(
