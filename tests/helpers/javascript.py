@@ -296,11 +296,11 @@ def links_to(
     fewer = replacing("terms.json", '"people": 10', '"people": 4')
     lies: list[tuple[Callable[[Parts], object], str]] = [
         (fewer, "has the federation"),
-        (replacing("items.jsonl", "film-0y", "film-99y"), "items: not the list of the terms"),
         (lambda parts: parts.update({"identity.key": "00" * 32}), "sent what is no invitation"),
         (lambda parts: parts.pop("terms.json"), "sent what is no invitation"),
     ]
-    for lie, said in lies:
+    others = replacing("items.jsonl", "film-0y", "film-99y")
+    for lie, said in [*lies, (others, "items: not the list of the terms")]:
         token = new()
         desk.of_terms[token.token] = lie
         cases.append(([str(token)], said))
@@ -310,6 +310,7 @@ def links_to(
         (_as_another(first=0, last=1), "for several users"),
         (_as_another(first=0, last=0), "the log of members has no"),
         (lambda parts: parts.update({MEMBER: "{}"}), "format undefined; expected 8"),
+        (lambda parts: parts.update({"items.jsonl": ""}), "sent what is no invitation"),
         (lambda parts: parts.pop(MEMBER), "this is no invitation (SyntaxError)"),
     ]
     for lie, said in [*lies, *of_members]:

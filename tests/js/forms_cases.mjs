@@ -5,12 +5,13 @@
 
 import { readFileSync } from "node:fs";
 
+import { FURTHER } from "./items.mjs";
 import { LONGER } from "./merkle.mjs";
 import { packed } from "./masked.mjs";
 import { ADVERTISED, FROM_SERVER } from "./masks.mjs";
 import * as p from "./protocol.mjs";
 
-const KINDS = { ...FROM_SERVER, advert: ADVERTISED, members: LONGER };
+const KINDS = { ...FROM_SERVER, advert: ADVERTISED, members: LONGER, items: FURTHER };
 
 const taken = (make) => {
   try {

@@ -12,7 +12,7 @@ const ITEM = f.exact({
 });
 const RETIRED = f.exact({ retired: f.whole() });
 // The size and the root of a log, and the lines of it that somebody lacks.
-const FURTHER = f.row(f.whole(), HASH, f.bytes());
+export const FURTHER = f.row(f.whole(), HASH, f.bytes());
 const EMPTY = { ids: [], retired: [], told: null, nodes: [], size: 0, text: "" };
 
 const bad = (why) => {

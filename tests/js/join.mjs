@@ -8,8 +8,11 @@ const { BadInput } = core;
 const FORM =
   /^(https?):\/\/([^/#\s]{1,255})\/join#([0-9a-f]{32})\.([0-9a-f]{32})\.([0-9a-f]{64}|)$/;
 const LARGEST = 1 << 26; // bytes of an answer, at most
+const ITEMS = "items.jsonl";
 const CERTIFICATE = 1 << 14; // bytes of an authority's certificate, at most
-const SENT = new Set([...core.PARTS, "ca.crt"]);
+// The files that may come: before somebody joins, and with the place.
+const TOLD = ["terms.json", "invitation.json", "ca.crt"];
+const SENT = { GET: [...TOLD, ITEMS], POST: [...TOLD, "member.json"] };
 const NEW = "ask the operator for a new link";
 // What a server says, and what to do.
 const REFUSALS = {
@@ -49,9 +52,10 @@ export async function joinByLink(files, text, rows, insisted, connected, agree) 
   const ask = connected(link, certificate);
   const fetched = async (method, body) => {
     const said = await asked(link, ask, method, "/v1/join", { authorization }, body, LARGEST);
-    return partsOf(link, certificate, said);
+    return partsOf(link, certificate, said, SENT[method]);
   };
-  const { terms } = await core.understood(await fetched("GET"), rows, insisted);
+  const meant = await fetched("GET");
+  const { terms } = await core.understood(meant, rows, insisted);
   await agree(told(terms, link));
   if ((await files.read("request.json")) === null)
     await core.identity(files, `device-${p.hex(p.random(8))}`);
@@ -61,7 +65,8 @@ export async function joinByLink(files, text, rows, insisted, connected, agree) 
   const signature = p.hex(await p.sign(await files.key(), p.bytesOf(asking)));
   const place = { name: own.name, key: own.key, signature };
   const invitation = await fetched("POST", p.bytesOf(JSON.stringify(place)));
-  await core.joinFederation(files, invitation, rows, insisted);
+  // The list of items is long, and came once.
+  await core.joinFederation(files, { ...invitation, [ITEMS]: meant[ITEMS] }, rows, insisted);
 }
 
 // The certificate of the server's authority, which the link names; "" for one that every system
@@ -87,15 +92,16 @@ async function asked({ server }, ask, method, path, headers, body = "", most) {
   }
 }
 
-// The files that a server sent: of the federation and the server that the link names, and no others.
-async function partsOf(link, certificate, said) {
+// The files that a server sent: of the federation and the server that the link names, and of some
+// names.
+async function partsOf(link, certificate, said, names) {
   const { server, tls, run } = link;
   const bad = () => new BadInput(`${server} sent what is no invitation; ${NEW}`);
   let parts, where, found;
   try {
     parts = JSON.parse(said);
     for (const [name, text] of Object.entries(parts))
-      if (!SENT.has(name) || typeof text !== "string") throw bad();
+      if (!names.includes(name) || typeof text !== "string") throw bad();
     where = core.fieldsOf(parts["invitation.json"], "invitation.json", core.INVITATION);
     found = await core.runOf(parts["terms.json"]);
   } catch {

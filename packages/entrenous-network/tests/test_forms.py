@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 import pytest
+from entrenous_network.agreement.catalogue import FurtherItems
 from entrenous_network.agreement.members import LongerLog
 from entrenous_network.frames import contribution, frames
 from entrenous_network.frames.frames import FrameRefused
@@ -36,13 +37,14 @@ GOOD: dict[str, Any] = {
     "inbox": [b"\7", [BOX, BOX]],
     "consents": [b"\7", bytes(192)],
     "members": [2, HASH, [HASH]],
+    "items": [2, HASH, b"{}"],
     "head": [
         *("work", "ab" * 16, b"server", 3, 1),
         *(HASH, HASH, 9, {"users": 1}, 4, HASH),
     ],
 }
 KINDS: dict[str, Any] = {
-    "members": LongerLog,
+    **{"members": LongerLog, "items": FurtherItems},
     **{"advert": messages.Advert, "consents": messages.Consents},
     **{"roster": messages.Roster, "inbox": messages.Inbox},
 }

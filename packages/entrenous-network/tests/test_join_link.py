@@ -15,6 +15,8 @@ from typing import Any
 
 import httpx
 import pytest
+from entrenous_network.agreement.catalogue import ITEMS as ITEMS_FILE
+from entrenous_network.agreement.catalogue import Items
 from entrenous_network.agreement.files import IDENTITY, public_bytes, read_identity
 from entrenous_network.agreement.join_link import JoinLink, asking
 from entrenous_network.agreement.members import MEMBER, MEMBERS, Member, Members, OwnEntry
@@ -189,13 +191,15 @@ def test_a_link_ends_and_is_used_up_and_is_slow(running: Running, tmp_path: Path
 def test_whoever_joins_a_million_is_answered_in_a_few_bytes(tmp_path: Path) -> None:
     protect = {**PLAN.protect, "people": 20}
     plan = replace(PLAN, users=MILLION + 9, settings={"cohort": 99}, protect=protect)
-    made = found_federation(tmp_path / "f", ITEMS, [], plan, Place(port=free_ports()[0]))
+    ids = [f"film-{n}" for n in range(1682)]
+    films = Items(ids, ["A title of MovieLens (1996)"] * len(ids), None)
+    made = found_federation(tmp_path / "f", films, [], plan, Place(port=free_ports()[0]))
     everybody = (Member(f"device-{n}", f"{n:064x}", n, n) for n in range(MILLION))
     Members(1).write(made.server / MEMBERS, everybody)
     link = make_link(tmp_path / "f", uses=1, days=1, an_hour=10)
     request = request_of(tmp_path / "x", link)
     said = JoinDesk(made.server).joined(link.token, "10.0.0.1", request)
-    assert len(said) <= 20_000
+    assert len(said) <= 20_000 < (made.server / ITEMS_FILE).stat().st_size
     (tmp_path / MEMBER).write_text(json.loads(said)[MEMBER])
     own = OwnEntry.read(tmp_path / MEMBER)
     assert (own.index, own.size) == (MILLION, MILLION + 1) and own.is_proven()

@@ -24,6 +24,10 @@ T = TypeVar("T")
 INVITATION = "invitation.json"
 # Its entry with a server, the certificate with TLS.
 INVITED = (TERMS, MEMBER, ITEMS, INVITATION, "ca.crt")
+# What comes by a link: before somebody joins, and with the place. The list of items is long, and
+# whoever joins has it.
+MEANT = frozenset(INVITED) - {MEMBER}
+PLACED = frozenset(INVITED) - {ITEMS}
 # Peers whose addresses are in every invitation, at least: with a single one, nobody could join
 # after its end.
 BOOTSTRAPS = 2

@@ -115,7 +115,7 @@ class Joins(Protocol):
         ...
 
     def joined(self, token: str, address: str, request: bytes) -> bytes:
-        """Makes whoever asks a member. Returns the invitation, as files."""
+        """Makes whoever asks a member. Returns the invitation, as files, without the items."""
         ...
 
 

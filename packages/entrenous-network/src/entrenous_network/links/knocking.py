@@ -58,7 +58,8 @@ def terms(link: JoinLink, certificate: str) -> bytes:
 
 
 def joined(link: JoinLink, certificate: str, request: bytes) -> bytes:
-    """Joins: returns the invitation, as files. certificate and errors: as for `terms`."""
+    """Joins: returns the invitation, as files, without the items. certificate and errors: as for
+    `terms`."""
     trust = _trust(link, certificate)
     return _asked(link, trust, "POST", "/v1/join", _shown(link), request, LARGEST)
 

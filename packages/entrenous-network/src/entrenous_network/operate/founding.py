@@ -535,9 +535,9 @@ def write_invitations(folder: Path, names: Iterable[str], members: Members) -> d
     operator = operator_folder(folder)
     terms = FederationTerms.read(operator / TERMS)
     # What all of them get is made once: lists of thousands are long.
-    common = _lists(operator)
+    common = _terms(operator) | items_of_invitation(operator)
     if terms.has_server:
-        common = parts_of_invitation(operator)
+        common |= parts_of_invitation(operator)
     sent = {}
     for name in names:
         invitation = folder / "invitations" / name
@@ -556,12 +556,12 @@ def write_invitations(folder: Path, names: Iterable[str], members: Members) -> d
 
 def parts_of_invitation(server: Path) -> dict[str, str]:
     """Returns the files of an invitation to a server's federation by their names, but for the
-    node's own entry. server: its folder.
+    items and the node's own entry. server: its folder.
     """
     place = read_json(server / PLACE)
     newest, *_ = known_addresses(server, Place(**place).reached)
     where = {"server": newest, "tls": place["tls"]}
-    parts = {**_lists(server), INVITATION: json_text(where)}
+    parts = {**_terms(server), INVITATION: json_text(where)}
     authority = server / "keys" / "ca.crt"
     # Without the file the certificate is of an authority that every system trusts.
     if place["tls"] and authority.exists():
@@ -569,11 +569,14 @@ def parts_of_invitation(server: Path) -> dict[str, str]:
     return parts
 
 
-def _lists(operator: Path) -> dict[str, str]:
-    """Returns the terms and the items of a federation, as files."""
+def items_of_invitation(operator: Path) -> dict[str, str]:
+    """Returns the items of a federation, as the file of an invitation. operator: its folder."""
     # Without what the operator has added since, which the server has not made its own.
-    items = new_lines(operator / ITEMS, 0, listed(operator))
-    return {TERMS: (operator / TERMS).read_text(encoding="utf-8"), ITEMS: items.decode()}
+    return {ITEMS: new_lines(operator / ITEMS, 0, listed(operator)).decode()}
+
+
+def _terms(operator: Path) -> dict[str, str]:
+    return {TERMS: (operator / TERMS).read_text(encoding="utf-8")}
 
 
 def _peer_invitation(

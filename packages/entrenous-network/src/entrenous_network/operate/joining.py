@@ -4,7 +4,7 @@ anybody has to send.
     1. the certificate of the server's authority, which the link names
     2. terms and items: what the owner agrees to is said, and checked against the owner's own
        limits, before anybody knows of the device
-    3. the device's public key, and the invitation in return
+    3. the device's public key, and the invitation in return, without the items
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import secrets
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 
 import msgspec
@@ -27,7 +27,7 @@ from entrenous.data.interactions import Interactions, Vocabulary
 from ..agreement.address import refuse_plain, split_address
 from ..agreement.files import IDENTITY, public_bytes, read_identity, write_json
 from ..agreement.growth import current_items
-from ..agreement.invitation import INVITATION, INVITED
+from ..agreement.invitation import INVITATION, MEANT, PLACED
 from ..agreement.join_link import AGAIN, JoinLink, asking
 from ..agreement.terms import TERMS, FederationTerms
 from ..links import knocking
@@ -38,6 +38,7 @@ from .shop import devices_of, key_of, name_of
 
 ME = "me"  # the id of a user who comes without rows
 BAD = "sent what is no invitation"
+MADE = "entrenous-join-"  # a folder in which an invitation is put together
 APART = 0.2  # seconds between two customers who join: half as fast as a server allows
 
 
@@ -62,8 +63,10 @@ def join_by_link(
     if rows is not None and len(rows.users) != 1:
         expected = "the rows of one person: a link is for one device"
         raise InputError(rows.name, f"{len(rows.users)} users", expected=expected)
-    certificate, own = _agreed(link, rows, plan, tell)
-    return _entered(folder, link, certificate, own, plan)
+    with tempfile.TemporaryDirectory(prefix=MADE) as place:
+        invitation = Path(place)
+        certificate, own = _agreed(invitation, link, rows, plan, tell)
+        return _entered(folder, invitation, link, certificate, own, plan)
 
 
 def join_shop(
@@ -86,39 +89,45 @@ def join_shop(
     coming = [number for number, device in enumerate(devices) if not (device / STORE).exists()]
     if not coming:
         return 0
-    certificate, _ = _agreed(link, rows.of_users(np.array(coming)), plan, tell)
-    key = key_of(folder)
-    for done, number in enumerate(coming):
-        own = rows.of_users(np.array([number]))
-        # A server answers so many strangers of one address, and shuts it out if there are more.
-        time.sleep(APART)
-        try:
-            _entered(devices[number], link, certificate, own, plan, key)
-        except InputError as why:
-            problem = f"{done} of {len(coming)} customers have joined, then: {why}"
-            raise InputError(str(folder), problem, fix="the same command goes on") from None
-        if (done + 1) % 100 == 0:
-            tell(f"{done + 1} of {len(coming)} customers have joined")
+    with tempfile.TemporaryDirectory(prefix=MADE) as place:
+        invitation = Path(place)
+        certificate, _ = _agreed(invitation, link, rows.of_users(np.array(coming)), plan, tell)
+        # Before this the shop has no folder: terms that are refused leave nothing behind.
+        key = key_of(folder)
+        for done, number in enumerate(coming):
+            own = rows.of_users(np.array([number]))
+            # A server answers so many strangers of one address, and shuts it out if there are more.
+            time.sleep(APART)
+            try:
+                _entered(devices[number], invitation, link, certificate, own, plan, key)
+            except InputError as why:
+                problem = f"{done} of {len(coming)} customers have joined, then: {why}"
+                raise InputError(str(folder), problem, fix="the same command goes on") from None
+            if (done + 1) % 100 == 0:
+                tell(f"{done + 1} of {len(coming)} customers have joined")
     return len(coming)
 
 
 def _agreed(
-    link: JoinLink, rows: Interactions | None, plan: JoinPlan, tell: Callable[[str], None]
+    invitation: Path,
+    link: JoinLink,
+    rows: Interactions | None,
+    plan: JoinPlan,
+    tell: Callable[[str], None],
 ) -> tuple[str, Interactions]:
     """Looks at what joining means, and tells it. Returns the certificate as `_fetched` does, and
     the rows as `_checked` does. Raises InputError.
     """
-    with tempfile.TemporaryDirectory(prefix="entrenous-join-") as place:
-        invitation = Path(place)
-        certificate = _fetched(invitation, link)
-        own = _checked(invitation, rows, plan)
-        for line in told(invitation, plan.algorithm):
-            tell(line)
+    certificate = _fetched(invitation, link)
+    own = _checked(invitation, rows, plan)
+    for line in told(invitation, plan.algorithm):
+        tell(line)
     return certificate, own
 
 
 def _entered(
     folder: Path,
+    invitation: Path,
     link: JoinLink,
     certificate: str,
     rows: Interactions,
@@ -126,21 +135,19 @@ def _entered(
     shop: Ed25519PrivateKey | None = None,
 ) -> Int64Array:
     """Asks a server for a place, and makes the device's folder. Returns the federation's number of
-    the user, int64 [1]. certificate: as `_fetched` returns it. shop: the key of the device's shop.
-    Raises InputError.
+    the user, int64 [1]. invitation: has the items. certificate: as `_fetched` returns it. shop: the
+    key of the device's shop. Raises InputError.
     """
-    with tempfile.TemporaryDirectory(prefix="entrenous-join-") as place:
-        invitation = Path(place)
-        mark = "" if shop is None else public_bytes(shop).hex()
-        request = _request(folder, mark)
-        statement = asking(link.run, link.token, request.name)
-        signature = read_identity(folder / IDENTITY).sign(statement)
-        said = {"name": request.name, "key": request.key, "signature": signature.hex()}
-        if shop is not None:
-            said |= {"shop": request.shop, "shop_signature": shop.sign(statement).hex()}
-        asked = json.dumps(said).encode()
-        _unpacked(invitation, knocking.joined(link, certificate, asked), link, certificate)
-        return join(folder, invitation, rows, plan)
+    mark = "" if shop is None else public_bytes(shop).hex()
+    request = _request(folder, mark)
+    statement = asking(link.run, link.token, request.name)
+    signature = read_identity(folder / IDENTITY).sign(statement)
+    said = {"name": request.name, "key": request.key, "signature": signature.hex()}
+    if shop is not None:
+        said |= {"shop": request.shop, "shop_signature": shop.sign(statement).hex()}
+    answer = knocking.joined(link, certificate, json.dumps(said).encode())
+    _unpacked(invitation, answer, PLACED, link, certificate)
+    return join(folder, invitation, rows, plan)
 
 
 def _fetched(invitation: Path, link: JoinLink) -> str:
@@ -150,13 +157,16 @@ def _fetched(invitation: Path, link: JoinLink) -> str:
     if not link.tls:
         refuse_plain("--link", split_address("--link", link.server)[0], insecure=False)
     certificate = knocking.authority(link) if link.tls and link.authority else ""
-    _unpacked(invitation, knocking.terms(link, certificate), link, certificate)
+    _unpacked(invitation, knocking.terms(link, certificate), MEANT, link, certificate)
     return certificate
 
 
-def _unpacked(folder: Path, packed: bytes, link: JoinLink, certificate: str) -> None:
+def _unpacked(
+    folder: Path, packed: bytes, names: Container[str], link: JoinLink, certificate: str
+) -> None:
     """Writes the files that a server sent, as an invitation to the server that the link names.
-    Raises InputError for anything but one to the federation that the link names.
+    names: that they may have. Raises InputError for anything but one to the federation that the
+    link names.
     """
     try:
         parts: Mapping[str, str] = msgspec.json.decode(packed, type=dict[str, str])
@@ -164,7 +174,7 @@ def _unpacked(folder: Path, packed: bytes, link: JoinLink, certificate: str) -> 
         raise InputError("--link", f"{link.server} {BAD}", fix=AGAIN) from None
     for name, text in parts.items():
         # A name leads to a file of this machine.
-        if name not in INVITED:
+        if name not in names:
             raise InputError("--link", f"{link.server} {BAD}", fix=AGAIN)
         (folder / name).write_bytes(text.encode())
     if certificate:

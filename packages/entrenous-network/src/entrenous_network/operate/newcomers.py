@@ -34,7 +34,7 @@ from ..links.admission import Denied, Rates
 from ..secure_sum.primitives import verified
 from ..wire.completed import completed
 from .enrolment import EnrolmentRequest
-from .founding import added, operator_folder, parts_of_invitation
+from .founding import added, items_of_invitation, operator_folder, parts_of_invitation
 
 LINKS = "links.json"
 REPEATS = 10  # times an hour that a member who asks for its place once more is answered
@@ -177,11 +177,11 @@ class JoinDesk:
         """Returns what somebody agrees to by joining, as `Joins.terms` says."""
         # Whoever asks again, when all places are taken, may have one of them.
         self._standing(token)
-        return packed(parts_of_invitation(self._server))
+        return packed(parts_of_invitation(self._server) | items_of_invitation(self._server))
 
     def joined(self, token: str, address: str, request: bytes) -> bytes:
         """Makes whoever asks a member, as `Joins.joined` says. A member that asks again gets the
-        same again, and no second place.
+        same again, and no second place. The answer is as short for a long list of items.
         """
         self._standing(token)
         # Before the list is locked for it: a request is cheap to make up.
