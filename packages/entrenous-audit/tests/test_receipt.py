@@ -249,7 +249,8 @@ def test_a_run_with_a_budget_says_its_epsilon_and_tells_no_draw_that_was_not_tha
     assert 0 < found["epsilon"] == spent["epsilon"]
     assert (
         f"epsilon {spent['epsilon']:.3f} at delta 0.001 of each user, of 1 training, over noise of"
-        " the operating system" in found["because"][-1]
+        f" the operating system ({spent['epsilon_exchanged']:.3f} where one user is exchanged for"
+        " another)" in found["because"][-1]
     )
     assert not any("no differential privacy" in said for said in found["because"])
     assert (

@@ -309,7 +309,9 @@ def _proof(again: Repetition, given: Sequence[object]) -> list[str]:
     """
     privacy = again.run.manifest.get("privacy", {})
     if privacy:
-        return [PROOF.format(epsilon_in_words(privacy["epsilon"], privacy["delta"]))]
+        exchanged = privacy["epsilon_exchanged"]
+        spent = epsilon_in_words(privacy["epsilon"], privacy["delta"], exchanged=exchanged)
+        return [PROOF.format(spent)]
     return [NO_PROOF] if given else []
 
 
