@@ -172,10 +172,14 @@ def expected(algorithm: str, profile: str, rounds: int) -> dict[str, Any]:
 
 
 def _expected(entry: Entry, attack: Mapping[str, Any], rounds: int) -> dict[str, Any]:
-    """The entry of one attack. `beyond`: the user took part in more rounds than were measured."""
+    """The entry of one attack. `beyond`: the user took part in more rounds than were measured.
+    An operator who plants models has an `interval` in place of a verdict.
+    """
     # Without a curve, the recall at the end is the best that is known.
     curve = attack.get("by_round") or []
     recall = at(curve, rounds) if curve else attack.get("recall")
+    # The figures are the promise: a verdict on one operator says nothing of another.
+    planted = entry["view"] == "planted"
     return {
         "attack": attack["name"],
         "seen": seen(entry),
@@ -184,12 +188,22 @@ def _expected(entry: Entry, attack: Mapping[str, Any], rounds: int) -> dict[str,
         "r_precision": attack["r_precision"],
         "popularity": attack.get("popularity_r_precision"),
         "participation": by_part(attack),
-        "verdict": attack["verdict"],
+        "verdict": "" if planted else attack["verdict"],
+        "interval": interval(attack, entry["users"]) if planted else "",
         "measured": (
             f"{entry['data']}, {entry['protocol']}, seed {entry['seed']}, {entry['users']} users"
         ),
         "beyond": bool(curve) and rounds > curve[-1][0],
     }
+
+
+def interval(attack: Mapping[str, Any], people: int) -> str:
+    """How much more than popular items an attack finds, from the least to the most.
+
+    >>> interval({"low": -0.005, "high": 0.013}, 160)
+    '-0.005 to 0.013 more, 95 % over 160 people'
+    """
+    return f"{attack['low']:.3f} to {attack['high']:.3f} more, 95 % over {people} people"
 
 
 def at(curve: Sequence[Sequence[float]], rounds: int) -> float:

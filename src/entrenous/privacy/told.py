@@ -132,13 +132,10 @@ def by_lists(entry: Entry) -> str:
 
 def compared(attack: Mapping[str, Any], people: int) -> str:
     """The findings of an attack on some people and those of popular items, in one clause."""
-    found, popular, low, high = (
-        f"{attack[name]:.3f}" for name in ("r_precision", "popularity_r_precision", "low", "high")
-    )
-    return (
-        f"finds {found} of a list, where popular items find {popular} ({low} to {high} more, 95 %"
-        f" over {people} people)"
-    )
+    found = f"{attack['r_precision']:.3f}"
+    popular = f"{attack['popularity_r_precision']:.3f}"
+    more = evidence.interval(attack, people)
+    return f"finds {found} of a list, where popular items find {popular} ({more})"
 
 
 def by_operator(attack: Mapping[str, Any], people: int) -> str:

@@ -107,7 +107,7 @@ def _show(slip: Mapping[str, Any]) -> None:
             "precision",
             "R-precision",
             "popularity alone",
-            "verdict",
+            "verdict or interval",
             "measured at",
         ]
         rows = []
@@ -117,9 +117,9 @@ def _show(slip: Mapping[str, Any]) -> None:
             names = ("recall", "precision", "r_precision", "popularity")
             figures = [percent(attack[name]) for name in names]
             settings = attack["otherwise"] or "the same settings"
-            rows.append(
-                [attack["attack"], attack["seen"] + after, *figures, attack["verdict"], settings]
-            )
+            seen = attack["seen"] + after
+            verdict = attack["verdict"] or attack["interval"]
+            rows.append([attack["attack"], seen, *figures, verdict, settings])
         table(headers, rows, title="What attacks are expected to know from that")
         for source in sorted({attack["measured"] for attack in slip["expected"]}):
             tell(f"- measured on {source}; of this user more or less may be known")
