@@ -135,7 +135,9 @@ def test_it_is_the_default_and_founds_a_lot(tmp_path: Path) -> None:
     [worst] = [one for one in measured("fcf", "private") if one["view"] == "planted"]
     fcf = found_federation(tmp_path / "fcf", Items.of(DATA), [], replace(plan, algorithm="fcf"))
     finding = f"finds {worst['attacks'][0]['r_precision']:.3f} of a list"
-    assert finding in fcf.terms.limits()
+    first = fcf.terms.limits().partition(" of a list")[0]
+    assert first.startswith("profile private: an operator") and finding in f"{first} of a list"
+    assert fcf.terms.limits().endswith("; no epsilon")
     assert "a list that you show tells" in fcf.terms.limits()
     assert "An operator who sets out to read can still plant models" in fcf.terms.limits()
     asked = replace(plan, settings={"cohort": 400}, protect={"answers": 5, "people": 200})

@@ -674,10 +674,10 @@ class FederationTerms(Settings):
             if self.masked:
                 proof += f", of {own.answers} answers; the server sees who answers"
         told = f"{sums}{singly}; {noise}{clip}; {proof}{read}"
-        # An epsilon of hundreds is true of these terms too, and says nothing of an operator.
+        # Figures of whoever sets out to read come before all that others cannot do.
         if self.profile == "private":
             worst = of_operator(name, self.settings, dict(own))
-            told += f". Measured: {worst}; {of_shown(name)}. {HOLDS_AGAINST}"
+            told = f"{worst}; {of_shown(name)}. {HOLDS_AGAINST} Terms: {told}"
         return told
 
     def _and_singly(self, place: str) -> str:
@@ -708,8 +708,12 @@ class FederationTerms(Settings):
 
     def proven(self, people: int, rounds: int | None = None) -> float | None:
         """Returns the epsilon of a user who is in so many rounds, if every sum has the noise of
-        `people` users; None where the terms prove nothing. rounds: None = as many as may be.
+        `people` users; None where the terms prove nothing, and under `private`. rounds: None = as
+        many as may be.
         """
+        # An epsilon of hundreds would follow from its noise, and say nothing of an operator.
+        if self.profile == "private":
+            return None
         # Tests of new rows are sums of their own, whose noise proves nothing. An epsilon is of all
         # answers, and with days there is no last one.
         if self.accuracy or self.protection.days:
