@@ -192,6 +192,10 @@ def test_an_operator_who_plants_models_comes_first_with_its_own_popular_items() 
     assert told_.of_operator("fcf", first["settings"], {"noise": 6.5}).endswith(
         "(ml-100k, measured at noise 5.6 (here 6.5))"
     )
+    found = told_.of_profiles("fcf")["private"]
+    assert found["part"][0].startswith("An operator who plants models finds 0.327 of a list")
+    assert found["expected"][0]["verdict"] == ""
+    assert found["expected"][0]["interval"] == "0.004 to 0.010 more, 95 % over 160 people"
 
 
 def test_a_guess_no_better_than_popular_items_is_no_knowledge(

@@ -291,6 +291,9 @@ def test_under_private_a_row_leaves_for_every_item(command: Command) -> None:
     found = command("receipt", "--user", "u3", "--json").json
     assert [one["rows"] for one in found["rounds"]] == [60, 60] and found["profile"] == "private"
     assert any("sums alone" in said for said in found["part"]), found["part"]
+    assert found["part"][0].startswith("An operator who plants models finds 0.324 of a list")
+    printed = command("receipt", "--user", "u3").out
+    assert "verdict or interval" in printed and "95 %" in printed
     assert (found["expected"] == [] and "no audit" in found["not_measured"]) or found["expected"]
 
 

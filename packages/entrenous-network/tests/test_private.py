@@ -17,6 +17,7 @@ from entrenous_network.node.node import FederatedNode
 from entrenous_network.operate.enrolment import join
 from entrenous_network.operate.founding import FoundedFederation, found_federation
 from entrenous_network.operate.plans import FoundingPlan, JoinPlan
+from entrenous_network.operate.receipt import receipt_of_node
 from entrenous_network.server.server_folder import ServerFolder
 from federation_links import (
     by_lot,
@@ -36,6 +37,7 @@ from entrenous.core.contract.update import STEP
 from entrenous.core.errors import InputError
 from entrenous.privacy.evidence import measured
 from entrenous.privacy.protection import PROFILES
+from entrenous.privacy.told import HOLDS_AGAINST
 
 DATA = ratings(40)
 CLIP = {"clip": 10.0}
@@ -69,6 +71,11 @@ def test_masks_noise_and_all_rows_end_with_the_model_of_a_simulation(
     assert made.terms.masked and made.terms.protection.noise_from == "seed"
     found = trained(made)
     assert found is not None and found == server_sha256(simulated(made, DATA))
+    for receipt in map(receipt_of_node, made.nodes.values()):
+        if receipt["rounds_answered"]:
+            first, *others = receipt["part"]
+            assert "n operator" in first and "plants models" in first
+            assert HOLDS_AGAINST in others and receipt["epsilon"] is None
 
 
 @pytest.mark.usefixtures("quick")

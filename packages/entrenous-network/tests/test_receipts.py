@@ -39,7 +39,7 @@ def test_a_receipt_bounds_what_the_answers_so_far_tell(tmp_path: Path) -> None:
     trained(made)
     receipts = [receipt_of_node(folder) for folder in made.nodes.values()]
     found = max(receipts, key=lambda one: one["rounds_answered"])
-    assert "at most 18.0 bits of you" in found["part"][2]
+    assert "at most 18.0 bits of you" in found["part"][3]
 
 
 @pytest.mark.beside

@@ -161,7 +161,8 @@ def expected(algorithm: str, profile: str, rounds: int) -> dict[str, Any]:
         for attack in entry["attacks"]:
             if entry["view"] in views and attack.get("r_precision") is not None:
                 lines.append(_expected(entry, attack, rounds))
-    lines.sort(key=lambda line: -(line["recall"] or 0))
+    # Whoever plants models, who alone has an interval, comes first.
+    lines.sort(key=lambda line: (not line["interval"], -(line["recall"] or 0)))
     why = ""
     if not lines:
         why = (
@@ -198,7 +199,7 @@ def _expected(entry: Entry, attack: Mapping[str, Any], rounds: int) -> dict[str,
 
 
 def interval(attack: Mapping[str, Any], people: int) -> str:
-    """How much more than popular items an attack finds, from the least to the most.
+    """The interval of what an attack finds more than popular items do, in words.
 
     >>> interval({"low": -0.005, "high": 0.013}, 160)
     '-0.005 to 0.013 more, 95 % over 160 people'

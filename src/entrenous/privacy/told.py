@@ -15,9 +15,10 @@ from typing_extensions import TypedDict
 
 from . import evidence
 from .evidence import Entry, best, measured, on_histories
+from .protection import PRIVATE
 
-# Views of messages on their way from devices.
-MESSAGES: Final = ("individual", "sum", "difference", "neighbour", "planted")
+# Views of messages on their way from devices, besides those of whoever plants models.
+MESSAGES: Final = ("individual", "sum", "difference", "neighbour")
 # Settings of the length of training, and of the number of its devices.
 OF_TRAINING: Final = frozenset({"rounds", "cohort"})
 # Settings of a protection that an onlooker does not see in its figures.
@@ -163,6 +164,18 @@ def of_operator(algorithm: str, settings: Mapping[str, Any], protect: Mapping[st
     return f"what an operator finds who plants models is not known: {again}"
 
 
+def first_of(
+    algorithm: str, profile: str, settings: Mapping[str, Any], protect: Mapping[str, Any]
+) -> list[str]:
+    """The sentence with which an account of a training around a server begins, as `of_operator` has
+    it; [] under other profiles than `private`.
+    """
+    if profile != PRIVATE:
+        return []
+    worst = of_operator(algorithm, settings, protect)
+    return [f"{worst[0].upper()}{worst[1:]}."]
+
+
 def of_shown(algorithm: str) -> str:
     """A sentence on lists that somebody shows, of a model that was trained under `private`."""
     for entry in measured(algorithm, "private"):
@@ -203,13 +216,14 @@ def expected(
 ) -> dict[str, Any]:
     """The expected findings of each attack on one user who took part in so many rounds, as
     `evidence.expected` has them, with the `view` and the settings in which it was measured
-    `otherwise`. Nothing is expected of the messages of a user who sent none.
+    `otherwise`; under `first` the sentences with which an account begins. Nothing is expected of
+    the messages of a user who sent none.
 
     settings, protect: of the training, as far as they are known; others are taken to be as they
-        were measured.
+        were measured. No server is known to add up where there is no `protect`.
     """
     if not rounds:
-        return {"expected": [], "not_measured": ""}
+        return {"expected": [], "not_measured": "", "first": []}
     findings = evidence.expected(algorithm, profile, rounds)
     # A line names its entry by what was seen, of which there is one for each entry.
     entries = {evidence.seen(entry): entry for entry in measured(algorithm, profile)}
@@ -218,7 +232,8 @@ def expected(
         entry = entries[line["seen"]]
         elsewhere = otherwise(entry, settings or {}, protect or {})
         lines.append({**line, "view": entry["view"], "otherwise": elsewhere})
-    return {**findings, "expected": lines}
+    first = first_of(algorithm, profile, settings or {}, protect) if protect else []
+    return {**findings, "expected": lines, "first": first}
 
 
 def otherwise(entry: Entry, settings: Mapping[str, Any], protect: Mapping[str, Any]) -> str:
@@ -290,12 +305,14 @@ def account(
     for line in _strongest([line for line in lines if line["view"] == "model"]):
         guessable.append(_anyway(line))
         because.append(_added(line))
+    first = findings["first"]
     if not took_part:
         # Nothing was sent of which attacks could find anything.
+        first = []
         lines = []
         because = [NOTHING]
     return {
-        "part": part,
+        "part": [*first, *part],
         "guessable": guessable or [UNTRIED],
         "because": [*because, *proof],
         "expected": lines,
@@ -307,7 +324,11 @@ def of_profiles(algorithm: str) -> dict[str, Account]:
     """The accounts of anybody in a whole training, by the profiles that were measured."""
     profiles = {entry["profile"] for entry in measured(algorithm)}
     return {
-        profile: account([NOT_IN_IT], expected(algorithm, profile, WHOLE_TRAINING), 0)
+        profile: account(
+            [*first_of(algorithm, profile, {}, {}), NOT_IN_IT],
+            expected(algorithm, profile, WHOLE_TRAINING),
+            0,
+        )
         for profile in sorted(profiles)
     }
 

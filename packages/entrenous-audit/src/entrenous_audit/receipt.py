@@ -258,7 +258,7 @@ def _given_at_once(again: Repetition) -> dict[str, Any]:
     history = again.history
     many = len(history)
     part = [CENTRAL, *_uncounted(again.run)]
-    nothing = {"expected": [], "not_measured": ""}
+    nothing = expected("", "", 0)
     return {
         **summed([GivenAway(0, many, many, many, items=history)], None),
         **account(part, nothing, many, proof=[ALL_KNOWN.format(many)]),

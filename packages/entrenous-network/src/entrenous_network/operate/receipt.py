@@ -13,7 +13,14 @@ from entrenous.core.errors import InputError
 from entrenous.core.registry.discover import short
 from entrenous.privacy.noise import most_bits
 from entrenous.privacy.protection import epsilon_in_words
-from entrenous.privacy.told import UserReceipt, account, expected, sum_if_known
+from entrenous.privacy.told import (
+    HOLDS_AGAINST,
+    UserReceipt,
+    account,
+    expected,
+    first_of,
+    sum_if_known,
+)
 
 from ..agreement.files import read_json
 from ..agreement.terms import TERMS, FederationTerms
@@ -148,7 +155,7 @@ def _part(terms: FederationTerms, left: Sequence[LeftDevice]) -> list[str]:
         return [PEER.format(len(left))]
     answered = ANSWERED.format(len(left))
     if terms.masked:
-        return [answered, MASKED.format(terms.protection.people)]
+        return [answered, MASKED.format(terms.protection.people), HOLDS_AGAINST]
     # A gateway adds the updates of its users up; the smallest of its sums says most about one.
     least = min(device.people for device in left)
     return [answered, SINGLY if least == 1 else GATEWAY.format(least)]
