@@ -15,7 +15,6 @@ from typing_extensions import TypedDict
 
 from . import evidence
 from .evidence import Entry, best, measured, on_histories
-from .protection import PRIVATE
 
 # Views of messages on their way from devices, besides those of whoever plants models.
 MESSAGES: Final = ("individual", "sum", "difference", "neighbour")
@@ -170,7 +169,7 @@ def first_of(
     """The sentence with which an account of a training around a server begins, as `of_operator` has
     it; [] under other profiles than `private`.
     """
-    if profile != PRIVATE:
+    if profile != "private":
         return []
     worst = of_operator(algorithm, settings, protect)
     return [f"{worst[0].upper()}{worst[1:]}."]

@@ -18,7 +18,6 @@ from entrenous.privacy.told import (
     UserReceipt,
     account,
     expected,
-    first_of,
     sum_if_known,
 )
 
