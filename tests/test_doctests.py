@@ -9,13 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from paths import SOURCE
+from paths import ROOT
+
+SOURCES = (ROOT / "src", *sorted(ROOT.glob("packages/*/src")), ROOT / "lab" / "src")
 
 
 def names() -> list[str]:
-    """The modules of the package that have examples to run."""
-    files = [path for path in sorted(SOURCE.rglob("*.py")) if has_examples(path)]
-    below = [path.relative_to(SOURCE.parent).with_suffix("") for path in files]
+    """The modules of all distributions, and of the lab, that have examples to run."""
+    below = []
+    for source in SOURCES:
+        files = [path for path in sorted(source.rglob("*.py")) if has_examples(path)]
+        below += [path.relative_to(source).with_suffix("") for path in files]
     return [".".join(path.parts).removesuffix(".__init__") for path in below]
 
 
@@ -25,7 +29,7 @@ def has_examples(path: Path) -> bool:
     return any(line.lstrip().startswith(">>> ") and "+SKIP" not in line for line in lines)
 
 
-NAMES = [*names(), "entrenous_field.programs"]
+NAMES = names()
 
 
 def test_the_walk_finds_the_modules():
@@ -33,6 +37,8 @@ def test_the_walk_finds_the_modules():
         "entrenous.core.keys",
         "entrenous.evaluation.metrics.defined",
         "entrenous.data.split.types",
+        "entrenous_network.secure_sum.quorum",
+        "entrenous_lab.papers.confirm",
     } <= set(NAMES)
 
 

@@ -665,14 +665,9 @@ class FederationTerms(Settings):
         bound = narrow_bound(own, self.in_sum) if own.bits == 32 else None
         if bound is not None:
             clip += f"; numbers beyond {bound:.0f} become {bound:.0f}"
-        epsilon = self.proven(own.people)
-        proof = "no epsilon"
-        if epsilon is not None:
-            # To exchange a person moves a sum twice as far: as four times as many answers do.
-            exchanged = self.proven(own.people, 4 * self.sums) or 0.0
-            proof = epsilon_in_words(epsilon, own.delta, exchanged=exchanged)
-            if self.masked:
-                proof += f", of {own.answers} answers; the server sees who answers"
+        proof = self.proof(own.people, self.sums) or "no epsilon"
+        if self.masked and self.proven(own.people) is not None:
+            proof += f", of {own.answers} answers; the server sees who answers"
         told = f"{sums}{singly}; {noise}{clip}; {proof}{read}"
         # Figures of whoever sets out to read come before all that others cannot do.
         if self.profile == "private":
@@ -722,6 +717,17 @@ class FederationTerms(Settings):
         # Shares are made for the fewest people of a sum.
         return proven_for_all_rounds(self.protection, people, self.protection.people, rounds)
 
+    def proof(self, people: int, rounds: int) -> str:
+        """Returns the same in words, with the epsilon where one person is exchanged for another;
+        "" where the terms prove nothing.
+        """
+        epsilon = self.proven(people, rounds)
+        if epsilon is None:
+            return ""
+        # To exchange a person moves a sum twice as far: as four times as many answers do.
+        exchanged = self.proven(people, 4 * rounds) or 0.0
+        return epsilon_in_words(epsilon, self.protection.delta, exchanged=exchanged)
+
     # ---- as text ---------------------------------------------------------------------------------
 
     def text(self) -> str:
@@ -747,7 +753,7 @@ def most_by_lot(users: int, groups: int = 1) -> int:
     consents to, or than a sum can have: two standard deviations above the mean it is as many.
 
     >>> most_by_lot(40), most_by_lot(40, groups=3), most_by_lot(943), most_by_lot(100_000)
-    (13, 39, 440, 3972)
+    (13, 39, 440, 962)
     """
     most = min(Demands().share * users, MAX_PARTIES)
     for in_group in range(int(most), 1, -1):

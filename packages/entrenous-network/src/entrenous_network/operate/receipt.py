@@ -12,7 +12,6 @@ from pathlib import Path
 from entrenous.core.errors import InputError
 from entrenous.core.registry.discover import short
 from entrenous.privacy.noise import most_bits
-from entrenous.privacy.protection import epsilon_in_words
 from entrenous.privacy.told import (
     HOLDS_AGAINST,
     UserReceipt,
@@ -114,10 +113,7 @@ def receipt_of_node(folder: Path, user: str | None = None) -> NodeReceipt:
     epsilon = terms.proven(people, len(left))
     proof = [NO_PROOF] if left else []
     if epsilon is not None:
-        # To exchange a person moves a sum twice as far: as four times as many answers do.
-        exchanged = terms.proven(people, 4 * len(left)) or 0.0
-        told = epsilon_in_words(epsilon, terms.protection.delta, exchanged=exchanged)
-        proof = [PROOF.format(people, told)]
+        proof = [PROOF.format(people, terms.proof(people, len(left)))]
     rounds: list[dict[str, int | None]] = []
     for device in left:
         counts = {"rows": device.rows, "positives": device.positives, "numbers": device.numbers}
