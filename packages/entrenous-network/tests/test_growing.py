@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pytest
 from entrenous_network.agreement.catalogue import ITEMS, FurtherItems, Items
-from entrenous_network.agreement.growth import current_terms, in_corner
+from entrenous_network.agreement.growth import LISTED, current_terms, in_corner, listed
 from entrenous_network.agreement.members import MEMBERS, Members
 from entrenous_network.frames.frames import Code
 from entrenous_network.node.node import FederatedNode
@@ -444,3 +444,9 @@ def test_a_node_that_never_takes_the_list_holds_up_nobody(tmp_path: Path) -> Non
     assert growing.served() is not None
     assert stubborn.terms.items == FIRST
     assert any("node-3" in line for line in logged(growing.made.server))
+
+
+def test_a_length_of_the_list_that_is_none_names_its_file(tmp_path: Path) -> None:
+    (tmp_path / LISTED).write_text("many")
+    with pytest.raises(InputError, match=f"{LISTED}: no number of bytes.*remove it"):
+        listed(tmp_path)

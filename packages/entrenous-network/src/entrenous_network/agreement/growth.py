@@ -27,9 +27,17 @@ LISTED = "listed"
 
 
 def listed(folder: Path) -> int | None:
-    """Returns the bytes of the list that count in a folder; None = all of them."""
+    """Returns the bytes of the list that count in a folder; None = all of them. Raises InputError
+    for a file that says none.
+    """
     path = folder / LISTED
-    return int(path.read_text()) if path.exists() else None
+    if not path.exists():
+        return None
+    try:
+        return int(path.read_text())
+    except ValueError:
+        fix = f"remove it; all of {ITEMS} counts then"
+        raise InputError(str(path), "no number of bytes", expected="one", fix=fix) from None
 
 
 def current_terms(folder: Path) -> FederationTerms:

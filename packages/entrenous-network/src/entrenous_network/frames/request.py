@@ -50,7 +50,7 @@ from .frames import (
 NAME = "server"
 # What a node does with a request, by its kind.
 Handlers = Mapping[str, Callable[[Frame], bytes]]
-# Bytes of what a server passes on in a secure sum, at most: 1.5 kB for each of its parties.
+# Bytes of what a server passes on in a secure sum, at most: 6 kB for each of 1,024 parties.
 LISTS = 6 << 20
 # Kinds of requests that bring what a node may lack.
 UNCOUNTED = {MEMBERS_NEWS, ITEMS_NEWS, ADDRESS_NEWS}

@@ -27,7 +27,7 @@ class Head(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     model: bytes = b""
     """The sha256 of the download of the round."""
     items: int = 0
-    """The number of items of the catalogue."""
+    """The size of the sender's log of items."""
     about: dict[str, int] = {}
     """Small numbers by name."""
     size: int
