@@ -221,7 +221,7 @@ def test_runs_lists_what_is_stored_and_names_what_cannot_be_read(
 
 def test_recommend_is_what_the_run_recommends_in_python(command: Command, tmp_path: Path) -> None:
     made = experiment.run("pfpl+", "shop.csv", protocol="loo-20", rounds=5, out="runs")
-    found = command("recommend", "--user", "u3", "--n", "7", "--json").json
+    found = command("recommend", "--user", "u3", "--n", "7", "--scores", "--json").json
     assert found == {
         "run": made.manifest["run"],
         "user": "u3",
@@ -232,14 +232,12 @@ def test_recommend_is_what_the_run_recommends_in_python(command: Command, tmp_pa
         made.train.items[int(item)]
         for item in made.train.item[made.train.ptr[user] : made.train.ptr[user + 1]]
     }
-    assert len(own) == 11 and own.isdisjoint(
-        row["item"]
-        for row in command("recommend", "--user", "u3", "--n", "99", "--json").json[
-            "recommendations"
-        ]
-    )
+    whole = command("recommend", "--user", "u3", "--n", "99", "--json").json["recommendations"]
+    assert len(own) == 11 and own.isdisjoint(row["item"] for row in whole)
+    assert {row["score"] for row in whole} == {None}
     said = command("recommend", made.manifest["run"], "--user", "u3", "--n", "7")
     assert [row["item"] in said.out for row in found["recommendations"]] == [True] * 7
+    assert "score" not in said.out and "score" in command("recommend", "--user=u3", "--scores").out
     assert (
         command("recommend", made.path, "--user", "u3", "--n", "7", "--runs", "elsewhere").out
         == said.out

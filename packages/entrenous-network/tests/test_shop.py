@@ -93,8 +93,11 @@ def test_the_customers_of_a_shop_answer_by_lots_of_their_own(
         new = tmp_path / "new.csv"
         new.write_text(f"user,item,value\n{user},{item},1\n")
         assert command("federation", "add", shop, "--data", new).code == 0
-        again = command("federation", "recommend", shop, "--user", user, "--json").json
-        assert item not in [one["item"] for one in again["items"]]
+        assert best["items"][0]["score"] is None
+        asked = ("federation", "recommend", shop, "--user", user, "--scores")
+        again = command(*asked, "--json").json["items"]
+        assert item not in [one["item"] for one in again] and again[0]["score"] is not None
+        assert "score" in command(*asked).out
     finally:
         stop.set()
         run.join(60)

@@ -113,7 +113,8 @@ class Served(Generic[FrameT]):
         recommended. seen: "hide" leaves out the items that a user has, "keep" lets them compete.
         unknown: "refuse" raises InputError that names the users and items which were not in
         training; "skip" warns of them and serves the others; "popular" gives such users the most
-        popular items, whose score is null.
+        popular items, whose score is null. Scores tell more of a history than the list: drop the
+        column before somebody else is given the frame.
         """
         with in_python():
             options = ListOptions(

@@ -5,8 +5,10 @@ predicted ratings for one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 from ..core.errors import InputError
 from ..core.keywords import at_least
@@ -22,7 +24,16 @@ if TYPE_CHECKING:
     from ..runs import store
 
 
-@takes(ListOptions, OpenOptions)
+@final
+@dataclass(frozen=True)
+class Shown:
+    """The options of a list that a command shows."""
+
+    scores: bool = False
+    """Show the scores too: whoever reads them learns more of a user's history."""
+
+
+@takes(ListOptions, Shown, OpenOptions)
 def recommend(
     run: str = "latest",
     /,
@@ -66,14 +77,18 @@ def recommend(
     if without is not None:
         options["without"] = _ids("--without", without)
     how = taken(OpenOptions, options)
+    shown = taken(Shown, options)
     stored = store.read(run, folder, how.data)
     lists = recommended(stored, user, n, ListOptions(**options), how)
+    if not shown.scores:
+        for row in chain(*lists.values()):
+            row["score"] = None
     if json:
         emit_json({"run": stored.path.name, **_as_json(user, lists)})
         return
     _name_latest(run, stored)
     for name, rows in lists.items():
-        show_recommendations(name, rows)
+        show_list(f"For user {name}", rows, shown)
 
 
 def _as_json(users: list[str], lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
@@ -144,10 +159,7 @@ def predict(
     # An algorithm that does not tell biases apart has no columns for them.
     names = [name for name in COLUMNS if any(row[name] is not None for row in predictions)]
     headers = ["item", "title", *(name.replace("_", " ") for name in names)]
-    rows = []
-    for row in predictions:
-        values = [row[name] for name in ("item", "title", *names)]
-        rows.append(["" if value is None else value for value in values])
+    rows = [[row[name] for name in ("item", "title", *names)] for row in predictions]
     table(headers, rows, title=f"What user {user} would rate, by {stored.manifest['algorithm']}")
 
 
@@ -157,13 +169,10 @@ def _name_latest(asked: str, stored: store.StoredRun) -> None:
         say(f"run {stored.path.name}, of {stored.manifest.get('started', 'an unknown time')}")
 
 
-def show_recommendations(user: str, items: Sequence[Mapping[str, Any]]) -> None:
+def show_list(title: str, items: Sequence[Mapping[str, Any]], shown: Shown) -> None:
     """Prints the recommended items of one user as a table, best first."""
-    rows = []
-    for rank, row in enumerate(items, 1):
-        # The list of an unknown user has no scores.
-        score = ""
-        if row["score"] is not None:
-            score = row["score"]
-        rows.append([rank, row["item"], row["title"], score])
-    table(["#", "item", "title", "score"], rows, title=f"For user {user}")
+    heads = ["item", "title"]
+    if shown.scores:
+        heads.append("score")
+    rows = [[rank, *(row[head] for head in heads)] for rank, row in enumerate(items, 1)]
+    table(["#", *heads], rows, title=title)

@@ -33,7 +33,9 @@ def emit_json(thing: Mapping[str, Any]) -> None:
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str = "") -> None:
-    """Prints a table on stdout: text to the left, numbers to the right, floats with four digits."""
+    """Prints a table on stdout: text to the left, numbers to the right, floats with four digits,
+    and nothing for None.
+    """
     from rich.markup import escape
     from rich.table import Table
 
@@ -99,6 +101,8 @@ def output() -> Console:
 
 
 def _text(value: Any) -> str:
+    if value is None:
+        return ""
     if isinstance(value, float):
         return f"{value:.4f}"
     return plain(str(value))

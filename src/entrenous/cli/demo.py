@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .ask import show_recommendations
+from .ask import Shown, show_list
 from .console import announce_compilation, progress_bar, say, table, tell
 from .options import RUNS
 
@@ -91,7 +91,7 @@ def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
     for sentence in fpl.manifest["protocol_text"]:
         tell(f"- {sentence}")
     items = fpl.recommend(user)
-    show_recommendations(user, items)
+    show_list(f"For user {user}", items, Shown())
     protect = private.manifest["protect"]
     tell(LEAVES.format(clip=protect["clip"], multiple=protect["multiple"], holds=HOLDS_AGAINST))
     stored = [store.read(str(run.path), out) for run in (fpl, private, popular)]

@@ -50,7 +50,7 @@ def evaluate(
     others = [row for row in found["rows"] if row["metric"] not in headers]
     table(
         ["file", "metric", "value", "low", "high"],
-        [["" if cell is None else cell for cell in row.values()] for row in others],
+        [list(row.values()) for row in others],
         title="Further metrics, with the ends of their 95 % bootstrap intervals over users",
     )
     if found["tests"]:

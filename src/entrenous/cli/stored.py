@@ -212,8 +212,9 @@ def export(
     out:
         A folder for the files; made if it is not there.
     format:
-        csv: recommendations.csv, users.csv and curve.csv; an id that a spreadsheet would run as a
-        formula gets a leading '. trec: run.trec and qrels.trec, for trec_eval or ir-measures.
+        csv: recommendations.csv with scores, users.csv and curve.csv; an id that a spreadsheet
+        would run as a formula gets a leading '. trec: run.trec and qrels.trec, for trec_eval or
+        ir-measures.
     n:
         Number of items in each list; run.trec has at least 100.
     folder:

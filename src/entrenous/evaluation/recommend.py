@@ -34,7 +34,7 @@ class Recommended(TypedDict):
     """The external id."""
     title: str
     score: float | None
-    """None for a user whom the training does not know."""
+    """None where nobody asked for scores, and for a user whom the training does not know."""
 
 
 class Allowed(NamedTuple):

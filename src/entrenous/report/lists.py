@@ -97,20 +97,17 @@ def _table(group: Group, name: str) -> Html:
 def top(shown: ShownRun, recommended: Sequence[Mapping[str, Any]], user: str | None) -> Html:
     """A table of the best items for one user.
 
-    recommended: best first, [{"item", "title", "score"}]. Data without titles has no such column.
+    recommended: best first, [{"item", "title"}]. Data without titles has no such column. Scores are
+    left out: whoever is sent the page would learn more of a history.
     """
     # Most data sets have no titles.
     titled = any(item["title"] for item in recommended)
-    head = ["place", "item", "score"]
-    words: tuple[int, ...] = (1,)
+    head = ["place", "item"]
     if titled:
         head.insert(1, "title")
-        words = (1, 2)
     rows: list[list[Child]] = []
     for place, item in enumerate(recommended, start=1):
-        score = item["score"]
         row: list[Child] = [str(place), tag("code", item["item"])]
-        row.append(numbers.exact(score, f"{score:.3f}"))
         if titled:
             row.insert(1, item["title"] or "untitled")
         rows.append(row)
@@ -119,4 +116,4 @@ def top(shown: ShownRun, recommended: Sequence[Mapping[str, Any]], user: str | N
     caption = join(
         tag("b", name), " by ", shown.named(), "; items of the training rows are left out"
     )
-    return table(caption, head, rows, text=words, label=name)
+    return table(caption, head, rows, text=range(1, len(head)), label=name)

@@ -152,7 +152,7 @@ def test_a_stored_run_recommends_what_it_recommended(
         negatives="leaky" if leaky else "train",
         threads=1,
     )
-    found = command("recommend", made.path, "--user", "u3", "--n", 8, "--json").json[
+    found = command("recommend", made.path, "--user", "u3", "--n", 8, "--scores", "--json").json[
         "recommendations"
     ]
     assert found == made.recommend("u3", 8) and len(found) == 8

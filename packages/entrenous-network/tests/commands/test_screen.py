@@ -5,21 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from entrenous_network.commands.federation import show_list
 from entrenous_network.server.server_folder import LogLine, written
 from hostile_text import HOSTILE, OBEYED
+
+from entrenous.cli.ask import Shown, show_list
 
 
 def test_titles_of_an_operators_items_are_shown_written_out(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """`federation recommend` shows titles of items.jsonl, which the operator wrote."""
-    show_list(
-        f"node-{HOSTILE}",
-        HOSTILE,
-        3,
-        [{"item": HOSTILE, "title": f"{HOSTILE} [bold]", "score": 0.5}],
-    )
+    item = {"item": HOSTILE, "title": f"{HOSTILE} [bold]", "score": 0.5}
+    show_list(f"for user {HOSTILE}", [item], Shown(scores=True))
     out = capsys.readouterr().out
     assert not (OBEYED - {"\n"}) & set(out) and "\\u001b]0;owned" in out
 

@@ -4,7 +4,7 @@ recommend from it. founding.py and members.py add further commands.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
+from entrenous.cli.ask import Shown, show_list
 from entrenous.cli.console import emit_json, say, table, tell
 from entrenous.cli.options import Load, loading, takes
 from entrenous.core.errors import InputError
@@ -251,7 +252,16 @@ def _peers(folders: tuple[Path, ...]) -> list[Path]:
 
 
 @app.command
-def recommend(folder: Path, /, *, user: str | None = None, n: int = 10, json: bool = False) -> None:
+@takes(Shown)
+def recommend(
+    folder: Path,
+    /,
+    *,
+    user: str | None = None,
+    n: int = 10,
+    json: bool = False,
+    **options: Any,
+) -> None:
     """On a node or a peer: recommend items to one of its users by the node's newest model. Nothing
     is sent to anybody.
 
@@ -273,13 +283,15 @@ def recommend(folder: Path, /, *, user: str | None = None, n: int = 10, json: bo
 
     at_least("--n", n, 1)
     folder = device_of(folder, user)
-    who, number, items = best(folder, user, n)
+    shown = Shown(**options)
+    who, number, items = best(folder, user, n, shown.scores)
     # Whoever reads a list also reads what its federation does not protect.
     limits = FederationTerms.read(folder / TERMS).limits()
     if json:
         emit_json({"user": who, "round": number, "items": items, "profile": limits})
     else:
-        show_list(str(folder), who, number, items)
+        title = f"For user {who}, on {folder}, by the model of round {number}"
+        show_list(title, items, shown)
         say(limits)
 
 
@@ -311,15 +323,6 @@ def add(folder: Path, /, *, data: str, load: Load = None, ignore_unknown: bool =
         with Device(folder) as device:
             added = device.add(rows, ignore_unknown=ignore_unknown)
     say(f"{added} of {len(rows)} rows added to {folder}")
-
-
-def show_list(node: str, user: str, number: int, items: Sequence[Mapping[str, Any]]) -> None:
-    """Prints a user's recommended items as a table. node: its name or folder. number: the round of
-    the model.
-    """
-    rows = [[item["item"], item["title"]] for item in items]
-    title = f"for user {user}, on {node}, by the model of round {number}"
-    table(["item", "title"], rows, title=title)
 
 
 @app.command

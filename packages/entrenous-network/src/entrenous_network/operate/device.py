@@ -459,10 +459,10 @@ def add_to_shop(folder: Path, rows: Interactions, *, ignore_unknown: bool = Fals
     return added
 
 
-def recommend(folder: Path, user: str | None, n: int) -> NodeRecommendations:
+def recommend(folder: Path, user: str | None, n: int, scores: bool = False) -> NodeRecommendations:
     """Recommends n items to one of a node's users, once; see `Device`."""
     with Device(folder) as device:
-        return device.recommend(n, user=user)
+        return device.recommend(n, scores=scores, user=user)
 
 
 def _strangers(rows: Interactions, of_users: BoolArray, of_items: BoolArray) -> InputError:
