@@ -14,14 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 from entrenous_network.agreement.catalogue import ITEMS as ITEMS_FILE
 from entrenous_network.agreement.catalogue import Items
-from entrenous_network.agreement.files import IDENTITY, public_bytes, read_identity
+from entrenous_network.agreement.files import IDENTITY, public_bytes, read_identity, read_json
 from entrenous_network.agreement.join_link import JoinLink, asking
 from entrenous_network.agreement.members import MEMBER, MEMBERS, Member, Members, OwnEntry
 from entrenous_network.links import knocking
 from entrenous_network.links.admission import Denied, here
+from entrenous_network.node.node_store import NODE
+from entrenous_network.node.secure_node import SecureSide
 from entrenous_network.operate.device import Device
 from entrenous_network.operate.enrolment import REQUEST, identity
 from entrenous_network.operate.founding import Place, found_federation, free_ports
@@ -38,6 +41,7 @@ from entrenous_network.operate.newcomers import (
 from entrenous_network.operate.plans import JoinPlan
 from entrenous_network.operate.running import status
 from entrenous_network.operate.shop import key_of
+from entrenous_network.secure_sum.server import SecureSumServer
 from entrenous_network.server.local_workers import WorkerProcess
 from entrenous_network.server.pool import WorkerPool
 from federation_links import in_one_line, until
@@ -94,6 +98,49 @@ def test_a_federation_begins_with_nobody_and_people_come_by_a_link(tmp_path: Pat
             until(lambda: _recommends(first))
     finally:
         own.close()
+
+
+@pytest.mark.parametrize("invented", [False, True])
+def test_a_person_alone_among_accomplices_is_read_by_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invented: bool
+) -> None:
+    """They send zeros, so a sum is what the person sends, its share of noise in it. A shop that
+    leaves its mark out takes places of a link; an operator writes members into the log, and needs
+    none.
+    """
+    masked, total = SecureSide._vector, SecureSumServer.total
+    person: list[str] = []
+    sent: list[Any] = []
+    summed: list[Any] = []
+
+    def sends(side: SecureSide, request: Any, model: bytes) -> Any:
+        work = masked(side, request, model)
+        if side._node.name in person:
+            sent.append(work.masked.vector)
+            return work
+        nothing = work.masked._replace(vector=np.zeros_like(work.masked.vector))
+        return work._replace(masked=nothing)
+
+    def sums(server: SecureSumServer) -> Any:
+        summed.append(total(server))
+        return summed[-1]
+
+    monkeypatch.setattr(SecureSide, "_vector", sends)
+    monkeypatch.setattr(SecureSumServer, "total", sums)
+    with closing(Running(tmp_path, people=PEOPLE if invented else 0)) as own:
+        own.start()
+        link = make_link(own.folder, uses=PEOPLE + 1, days=1, an_hour=100)
+        for number in range(0 if invented else PEOPLE):
+            join_by_link(tmp_path / f"bought-{number}", str(link), DATA.of_users([number]), OWNER)
+            own.run(tmp_path / f"bought-{number}")
+        with Device.join(tmp_path / "new", str(link), people=5):
+            person.append(read_json(tmp_path / "new" / NODE)["name"])
+            own.run(tmp_path / "new")
+            until(lambda: sent and any(np.array_equal(sent[0], one) for one in summed))
+        assert np.count_nonzero(sent[0]) > len(ITEMS)
+        # By the log of members all of them are people.
+        assert {member.shop for member in own.members().nodes.values()} == {""}
+        assert links_of(own.folder)[0].left == (PEOPLE if invented else 0)
 
 
 def test_whoever_asks_again_has_one_place(running: Running, tmp_path: Path) -> None:
