@@ -67,7 +67,7 @@ def test_one_and_many(name):
     plain, one_by_one = contract.empty_total(), contract.empty_total()
     for user, update in zip(users, updates, strict=True):
         body = contribution.of_update(update)
-        assert len(body) <= largest_body(contract, {"n": np.array([user])})
+        assert len(body) <= largest_body(contract, 1)
         read = contribution.read_update(memoryview(body), contract, user)
         order = np.argsort(
             update.item
@@ -78,7 +78,7 @@ def test_one_and_many(name):
         plain, one_by_one = add_update(plain, update), contribution.add(one_by_one, read)
     assert equal(plain, one_by_one)
     body = contribution.of_total(plain)
-    assert len(body) <= largest_body(contract, {"n": np.array(users)})
+    assert len(body) <= largest_body(contract, len(users))
     summed = contribution.read_total(memoryview(body), contract, np.array(users))
     assert equal(summed, plain)
     assert equal(contribution.add(contract.empty_total(), summed), plain)

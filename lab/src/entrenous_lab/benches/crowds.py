@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -23,7 +21,7 @@ from entrenous.core.contract.update import Total
 from entrenous.core.keys import key, local_key
 from entrenous.federation.shard import Shard
 
-from .nodes import Line, ServerGone, data_of
+from .nodes import Headers, Line, ServerGone, data_of
 from .serving import SECONDS, Served, crowd, node_key, run_server
 
 if TYPE_CHECKING:
@@ -202,18 +200,12 @@ class Devices:
         self.rounds = key(self.terms.seed, "rounds")
         self.floors = Floors(people=protection.people, noise=True)
         self.verify: Verify = VerifiedOnce() if once else verified
-        self._headers: dict[str, tuple[float, str]] = {}
+        self._headers = Headers(self.terms.run)
         self._offers: dict[int, set[int]] = {}
 
     def header(self, device: LotDevice) -> str:
-        """Returns what shows a device's key, made anew every minute."""
-        from entrenous_network.links.admission import here
-
-        made, text = self._headers.get(device.name, (-math.inf, ""))
-        if time.monotonic() - made > 60.0:
-            text = here(device.key, self.terms.run, device.name)
-            self._headers[device.name] = time.monotonic(), text
-        return text
+        """Returns what shows a device's key."""
+        return self._headers.of(device.name, device.key)
 
     def offers(self, number: int) -> set[int]:
         """Returns the users whose lot takes part in a round."""

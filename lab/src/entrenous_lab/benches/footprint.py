@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import lzma
 import socket
 import statistics
 import tempfile
@@ -13,16 +12,9 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-import numpy as np
-
 from entrenous.core.contract.protocols import Progress
 from entrenous.core.errors import EntrenousError
-from entrenous.core.types import Array
-from entrenous.data.load import load
 from entrenous.data.synthetic import synthetic
-from entrenous.federation.rounds import Rounds
-from entrenous.privacy.protection import Protection
-from entrenous.systems.fcf import FCF
 
 from .living import HOUR, Founded, at_work, connected, fcf_by_lot, founded, pauses, until
 
@@ -174,37 +166,4 @@ class Counted:
             sink.shutdown(socket.SHUT_WR)
 
 
-def model_differences(threads: int, progress: Progress) -> dict[str, Any]:
-    """The bytes of what two models differ by, compressed without loss, as a share of a model: after
-    a round and after a day, of FCF under the noise of `private` with 300 people a round of
-    MovieLens-100K. The bits that differ, byte by byte of all numbers, are what compresses best.
-    """
-    data = load("ml-100k")
-    noisy = Protection(noise=3.0, rows="all", secure_sum=True, people=PEOPLE, parties=3)
-    rounds = Rounds(FCF(factors=FACTORS, cohort=MEMBERS), data, protection=noisy)
-    training = rounds.start()
-    # The first rounds move a model further than others.
-    models = []
-    for number in range(2 * ROUNDS + 1):
-        progress(number, 2 * ROUNDS + 1, "rounds")
-        training = rounds.one_round(training)
-        models.append(training.server.y.view(np.uint32).ravel())
-    progress(2 * ROUNDS + 1, 2 * ROUNDS + 1, "measured")
-    newest = models[-1]
-    a_day = _compressed(newest ^ models[-1 - ROUNDS])
-    return {
-        "of_a_round": _compressed(newest ^ models[-2]),
-        "of_a_day": a_day,
-        "of_a_whole_model": _compressed(newest),
-        "ratio": a_day,
-        "against": "a model as it is (below 1 is fewer bytes)",
-    }
-
-
-def _compressed(numbers: Array) -> float:
-    """Returns the bytes of numbers of four bytes after compression, as a share of those before."""
-    columns = numbers.view(np.uint8).reshape(-1, 4).T.tobytes()
-    return round(len(lzma.compress(columns)) / len(columns), 3)
-
-
-BENCHES = {"footprint": footprint, "model-differences": model_differences}
+BENCHES = {"footprint": footprint}

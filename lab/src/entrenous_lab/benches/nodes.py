@@ -12,7 +12,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from entrenous.data.synthetic import synthetic
 from entrenous.federation.shard import Shard
 
 from .serving import SECONDS, crowd, node_key, run_server
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 DEVICES, ITEMS, EACH, SETTINGS = (
     10_000,
@@ -113,6 +116,25 @@ def _measured(folder: Path, devices: int, workers: int) -> dict[str, Any]:
 
 
 @final
+class Headers:
+    """What shows the keys of some nodes, made anew every minute. run: of their federation."""
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self._made: dict[str, tuple[float, str]] = {}
+
+    def of(self, name: str, key: Ed25519PrivateKey) -> str:
+        """Returns the header of a node with this key."""
+        from entrenous_network.links.admission import here
+
+        made, text = self._made.get(name, (-math.inf, ""))
+        if time.monotonic() - made > 60.0:
+            text = here(key, self._run, name)
+            self._made[name] = time.monotonic(), text
+        return text
+
+
+@final
 class Devices:
     """The devices of one process (part `part` of `of`), each with its user's rows and private
     vector, in memory.
@@ -129,17 +151,11 @@ class Devices:
         self.shard = Shard(self.terms.make(), data.catalogue, data.of_users(self.users), self.users)
         self._private = self.shard.init_devices(key(self.terms.seed, "devices"))
         self._keys = {int(user): node_key(int(user)) for user in self.users}
-        self._headers: dict[int, tuple[float, str]] = {}
+        self._headers = Headers(self.terms.run)
 
     def header(self, user: int) -> str:
-        """What shows a device's key, made anew every minute."""
-        from entrenous_network.links.admission import here
-
-        made, text = self._headers.get(user, (-math.inf, ""))
-        if time.monotonic() - made > 60.0:
-            text = here(self._keys[user], self.terms.run, f"node-{user}")
-            self._headers[user] = time.monotonic(), text
-        return text
+        """What shows a device's key."""
+        return self._headers.of(f"node-{user}", self._keys[user])
 
     def answer(self, user: int, request: bytes) -> bytes:
         """What a node's device answers: trained on what the server signed, if it is what was

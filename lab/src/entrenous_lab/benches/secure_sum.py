@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from entrenous.core.contract.protocols import Progress
-from entrenous.core.errors import InputError
+from entrenous.core.contract.protocols import Progress, silent
 from entrenous.core.types import Int64Array
 
 from .timing import cost
@@ -81,19 +80,18 @@ def measure(
     parties: int = PARTIES,
     tables: Sequence[SummedTable] = TABLES,
     dropouts: Sequence[float] = DROPOUTS,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> dict[str, Any]:
     """Measure a complete sum of `parties` clients for every table and every dropout (the share of
     clients that never send their masked vector)."""
     found: dict[str, Any] = {"parties": parties}
     for number, table in enumerate(tables):
         for k, dropout in enumerate(dropouts):
-            if progress is not None:
-                progress(
-                    number * len(dropouts) + k,
-                    len(tables) * len(dropouts),
-                    f"{table.name}, {dropout:.0%} missing",
-                )
+            progress(
+                number * len(dropouts) + k,
+                len(tables) * len(dropouts),
+                f"{table.name}, {dropout:.0%} missing",
+            )
             meter, same = run(parties, table, dropout)
             mark = table.name + (f"_dropout_{100 * dropout:.0f}" if dropout else "")
             found |= (
@@ -195,17 +193,11 @@ def _identities(names: Sequence[str]) -> dict[str, bytes]:
 
 
 def _server(names: Sequence[str], length: int, bits: int) -> SecureSumServer:
-    try:
-        from entrenous_network.agreement.members import Member, Members
-        from entrenous_network.secure_sum.primitives import identity_of
-        from entrenous_network.secure_sum.server import SecureSumServer
-        from entrenous_network.secure_sum.terms import SumTerms
-    except ImportError as error:
-        raise InputError(
-            "bench secure-sum",
-            f"{error.name} is not installed",
-            fix='pip install "entrenous[network]"',
-        ) from None
+    from entrenous_network.agreement.members import Member, Members
+    from entrenous_network.secure_sum.primitives import identity_of
+    from entrenous_network.secure_sum.server import SecureSumServer
+    from entrenous_network.secure_sum.terms import SumTerms
+
     keys = enumerate(_identities(names).items())
     come = [Member(name, identity_of(key).hex(), k, k) for k, (name, key) in keys]
     members = Members(len(names), come)
@@ -247,12 +239,12 @@ def generator(nbytes: int, masks: int) -> float:
     return 1e3 * min(cost(make).cpu for _ in range(3))
 
 
-def bench(threads: int, progress: Progress) -> dict[str, Any]:
-    """100 parties, tables of MovieLens-100K (1,682 x 21) and -1M (3,706 x 81), nobody and 30 %
-    missing after the shares are out: CPU ms and bytes of a client by phase (keys, shares, mask,
-    unmask), CPU ms of the server for the whole sum; one process, one thread.
+def bench(threads: int, progress: Progress, devices: int = PARTIES) -> dict[str, Any]:
+    """100 parties (`--devices`), tables of MovieLens-100K (1,682 x 21) and -1M (3,706 x 81), nobody
+    and 30 % missing after the shares are out: CPU ms and bytes of a client by phase (keys, shares,
+    mask, unmask), CPU ms of the server for the whole sum; one process, one thread.
     """
-    return measure(progress=progress)
+    return measure(parties=devices, progress=progress)
 
 
 BENCHES = {"secure-sum": bench}

@@ -119,7 +119,8 @@ class LongerLog(Struct, frozen=True, array_like=True, forbid_unknown_fields=True
 @final
 class Members:
     """The members of a federation of `users` users. nodes: those who are members now, by name.
-    next_user: the first number that no user has or had.
+    next_user: the first number that no user has or had. most_users: of one node that is or was a
+    member.
 
     Raises InputError as `add` does.
     """
@@ -129,6 +130,7 @@ class Members:
         self.nodes: dict[str, Member] = {}
         self.next_user = 0
         self.length = 0  # bytes of the file that were read or written
+        self.most_users = 0
         self._all: list[Member] = []
         self._place: dict[str, int] = {}  # in `_all`
         self._keys = set[str]()
@@ -201,6 +203,7 @@ class Members:
         self._tree.append(msgspec.msgpack.encode(member.leaf))
         self._node_of[member.first : member.last + 1] = place
         self.next_user = member.last + 1
+        self.most_users = max(self.most_users, self.next_user - member.first)
         return place
 
     def by_node(self, users: Int64Array) -> dict[str, Int64Array]:

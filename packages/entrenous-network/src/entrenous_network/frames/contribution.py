@@ -101,11 +101,8 @@ def _rows(contract: Contract) -> int:
     return 0
 
 
-def largest_body(contract: Contract, asked: Mapping[str, Int64Array]) -> int:
-    """Returns the bytes of the longest body that a node may send, by the users each was asked
-    for.
-    """
-    devices = max((len(users) for users in asked.values()), default=0)
+def largest_body(contract: Contract, devices: int) -> int:
+    """Returns the bytes of the longest body that a node may send. devices: of one node, at most."""
     # A sum has a row for an item however many devices have sent one.
     rows = min(contract.sizes["items"], devices * _rows(contract))
     # item int32, senders int64, and the numbers in int64.

@@ -51,7 +51,7 @@ def largest_answer(terms: FederationTerms, members: Members, place: str = "") ->
     of an algorithm of the user's own.
     """
     contract = contribution.contract_of(terms, place)
-    body = contribution.largest_body(contract, members.everyone)
+    body = contribution.largest_body(contract, members.most_users)
     nbytes = 0
     if terms.masked:
         nbytes = sum_terms(terms, contract, 0, 0, bytes(32)).nbytes

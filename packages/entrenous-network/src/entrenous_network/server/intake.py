@@ -95,7 +95,8 @@ class RoundIntake:
         self.taken: dict[str, bytes] = {}  # identity_of each node's answer
         self.lengths: dict[str, float] = {}
         self._left = dict.fromkeys(asked)  # who was asked and has not answered
-        self._largest = largest_body(self.contract, asked)
+        most = max(map(len, asked.values()), default=0)
+        self._largest = largest_body(self.contract, most)
         self._journal: Journal | None = None
 
     def begin(self, now: Open, journal: Journal | None, recorded: list[bytes]) -> None:

@@ -184,8 +184,8 @@ class SecureRound:
         self._attempt_number = attempt
         now = self._now
         terms = sum_terms(self._folder.terms, self._contract, now.round, attempt, now.model)
-        # A plain answer too is read, to be refused by its kind.
-        plain = largest_body(self._contract, self._now.asked)
+        # A plain answer too is read, to be refused by its kind; each party is one person's.
+        plain = largest_body(self._contract, 1)
         self._largest = stages.largest_message(terms.nbytes) + plain
         self._journal = journal
         # What it does not tell any more may be that masked inputs were asked for.
