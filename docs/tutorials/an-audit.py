@@ -83,12 +83,12 @@ for profile, protect in (("paper", {}), ("private", fewer)):
 #
 # ## One person's receipt
 #
-# A stored run says of each device what it gave away:
+# A stored run says of each person what the messages of their device tell:
 
 # %% [bash]
 # entrenous run fcf --data books.csv --rounds 10 >/dev/null 2>&1
-# entrenous receipt latest --user r007 2>/dev/null | grep -E "^- |:$"
+# entrenous receipt latest --user r007 2>/dev/null | grep -A3 "^Known"
 
 # %% [markdown]
-# The last line names the measurements behind these expectations. [What leaks](../audit.md) has all
-# findings.
+# The first finding is of this reader's own messages. [What leaks](../audit.md) has
+# all findings.

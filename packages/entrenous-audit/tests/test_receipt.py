@@ -10,6 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from command_line import Command, write_shop
+from entrenous_audit.apart import attempts
+from entrenous_audit.measures import histories_of, r_precision
+from entrenous_audit.observe import observe
+from entrenous_audit.plan import AuditPlan
 
 from entrenous.federation.recorder import Recorder
 from entrenous.federation.rounds import Rounds
@@ -141,9 +145,11 @@ def test_who_was_in_no_round_is_told_so_and_of_no_attack_on_messages(
         found["rounds"] == found["expected"] == []
         and found["rounds_answered"] == found["numbers"] == 0
     )
-    assert found["part"] == [
+    assert found["own"] == [] and found["part"][0] == (
         "You were not in this run, in none of its 3 rounds; nothing left your device."
-    ]
+    )
+    assert "no operator" in found["part"][1] and "cannot be undone" in found["part"][-1]
+    assert "--view model --attack user-membership" in found["part"][2]
     assert found["guessable"] == [
         "The model of a whole training, with half of a list known, guesses 40 of 100 other items of"
         " anybody, a list of what is popular 25 (attack 'membership', tried on 179 people who never"
@@ -182,52 +188,45 @@ def test_of_messages_that_hold_the_whole_list_no_row_is_said_to_be_0(
         " once (f), and rows are not counted.",
     ]
     assert found["because"] == [
-        f"Who reads these messages can name all of your {size} items (attack 'gradient').",
+        f"Whoever reads 5 of your messages, and nobody else's, finds {size} of your {size} items"
+        " (attack 'gradient', R-precision 1.000); a list of what is popular finds 6 of them.",
         "The model knows 3.0 of 100 items more of people who took part (95 % interval 2.1 to 3.8).",
         "No guarantee: there is no differential privacy.",
     ]
     assert "guesses 40 of 100 other items of anybody" in found["guessable"][0]
     printed = " ".join(command("receipt", "latest", "--user", "u7").out.split())
-    assert "not counted" in printed and f"can name all of your {size} items" in printed
+    assert "not counted" in printed and f"finds {size} of your {size} items" in printed
 
 
-def test_an_attack_that_was_measured_in_other_settings_is_said_to_be_so(
-    command: Command, monkeypatch: pytest.MonkeyPatch
+def test_attacks_find_of_each_user_what_an_audit_of_everybody_finds_of_that_user(
+    command: Command,
 ) -> None:
-    """At pi = 0 no row of a consumed item leaves, and the attack that was measured reads these
-    rows.
+    """Of the messages that the user sent, at the settings of the run; of the one item of who has
+    one, too.
     """
-    sign = {
-        **OF_MESSAGES["attacks"][0],
-        "name": "sign",
-        "recall": 0.9,
-        "by_round": [[1, 0.5], [10, 0.9]],
-    }
-    settings = {"pi": 1.0, "factors": 80, "rounds": 900}
-    monkeypatch.setattr(
-        evidence,
-        "entries",
-        lambda: ({**OF_MESSAGES, "algorithm": "pfpl+", "settings": settings, "attacks": [sign]},),
-    )
-    run("pfpl+", rounds=10, settings={"pi": 0, "factors": 80})
+    with Path("shop.csv").open("a", encoding="utf-8") as shop:
+        shop.writelines(f"lone,{item},5,{time}\n" for time, item in enumerate(("i1", "i2")))
+    made = run("pfpl+", rounds=5, settings={"factors": 4, "pi": 0.5})
+    plan = AuditPlan(algorithm="pfpl+", view="individual", rounds=5)
+    seen = observe(plan, made.train, algorithm=made.recommender.algorithm)
+    (claims,) = (one.claims for one in attempts(seen, ["sign"]))
+    assert claims is not None
+    audited = r_precision(claims.score, histories_of(made.train, claims.users))
+    figures = []
+    for user in ("u3", "u7", "lone"):
+        found = command("receipt", "latest", "--user", user, "--json").json
+        (sign,) = (one for one in found["own"] if one["name"] == "sign")
+        assert sign["r_precision"] == audited[made.train.users.index(user)]
+        assert "Whoever reads 5 of your messages, and nobody else's, finds" in found["because"][0]
+        figures.append((sign["r_precision"], sign["popularity_r_precision"]))
+    assert len(set(figures)) == 3 and found["history"] == 1
+
+
+def test_where_no_row_of_a_consumed_item_leaves_it_is_said(command: Command) -> None:
+    run("pfpl+", rounds=2, settings={"pi": 0, "factors": 80})
     found = command("receipt", "latest", "--user", "u7", "--json").json
     assert found["rows"] > 0 and found["positives"] == found["different_positives"] == 0
     assert found["part"][1].startswith("You sent no row of an item that you consumed.")
-    assert found["part"][2] == "Your list is not sent; it can be computed from what is."
-    named = (
-        "Who reads these messages can name about 90 of 100 items (attack 'sign'), measured at pi 1"
-        " (here 0)."
-    )
-    assert named in found["because"]
-    assert [one["otherwise"] for one in found["expected"]] == ["pi 1 (here 0)"]
-    assert "measured at" in " ".join(command("receipt", "latest", "--user", "u7").out.split())
-    run("pfpl+", rounds=10, settings={"pi": 1, "factors": 80})
-    found = command("receipt", "latest", "--user", "u7", "--json").json
-    assert [one["otherwise"] for one in found["expected"]] == [""]
-    size = found["history"]
-    assert f"can name about {round(0.9 * size)} of your {size} items (attack 'sign')" in " ".join(
-        found["because"]
-    )
 
 
 def test_a_run_with_a_budget_says_its_epsilon_and_tells_no_draw_that_was_not_that_of_the_run(
@@ -262,7 +261,7 @@ def test_a_run_with_a_budget_says_its_epsilon_and_tells_no_draw_that_was_not_tha
         "by chance, 0.25 in each of the 4 rounds" in found["part"][0]
         and "cannot be said" in found["part"][0]
     )
-    assert command("receipt", "latest", "--user", "u8", "--json").json["rounds_answered"] is None
+    assert found["own"] == [] and "own messages tell was not measured" in found["because"][-2]
     printed = command("receipt", "latest", "--user", "u7")
     assert printed.code == 0 and "cannot be said" in printed.out and "What left" not in printed.out
 
@@ -292,8 +291,8 @@ def test_under_private_a_row_leaves_for_every_item(command: Command) -> None:
     assert [one["rows"] for one in found["rounds"]] == [60, 60] and found["profile"] == "private"
     assert any("sums alone" in said for said in found["part"]), found["part"]
     assert found["part"][0].startswith("An operator who plants models finds 0.324 of a list")
-    printed = command("receipt", "--user", "u3").out
-    assert "verdict or interval" in printed and "95 %" in printed
+    assert "before they are added up; the server saw sums" in found["because"][0]
+    assert "95 %" in command("receipt", "--user", "u3").out
     assert (found["expected"] == [] and "no audit" in found["not_measured"]) or found["expected"]
 
 
@@ -305,6 +304,8 @@ def test_a_peer_gives_its_model_away_with_each_push(command: Command) -> None:
         and found["arrays"] == ["model"]
         and found["different_positives"] == found["history"]
     )
+    assert {one["name"] for one in found["own"]} == {"drift", "first-push"}
+    assert found["because"][0].startswith("Whoever reads 9 of your messages")
 
 
 def test_a_central_server_was_given_the_whole_history(command: Command) -> None:

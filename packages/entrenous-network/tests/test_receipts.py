@@ -86,15 +86,19 @@ def test_who_has_sent_nothing_is_told_so_and_of_no_attack_on_messages(
 ) -> None:
     one = asking(tmp_path / "f")
     ask(one, 0, [0])
+    # A store from before times of answers were noted.
+    one.node.store.connection.execute("alter table given_away drop column time")
     other, first = (receipt_of_node(one.node.folder, names_of(one)[place]) for place in (1, 0))
+    assert first["rounds"][0]["time"] is None and "time noted" not in first["part"][0]
     assert (
         other["part"] == ["You took no part so far; nothing of you has left this node."]
         and other["because"] == ["Nothing: you did not take part."]
         and other["expected"] == []
     )
     assert "could read" in first["part"][1] and first["expected"]
-    known, leaving = first["part"][-2:]
+    known, member, leaving = first["part"][-3:]
     assert "knows that you are a member, and when you answered" in known
+    assert "--attack user-membership" in member
     assert "cannot be undone" in leaving
     printed = command("receipt", str(one.node.folder), "--user", names_of(one)[1]).out
     assert (
@@ -132,6 +136,9 @@ def test_rows_and_positives_of_each_user_are_counted_as_they_leave(tmp_path: Pat
             and each["history"] > 0
             and each["epsilon"] is None
         )
+        times = [line["time"] for line in each["rounds"]]
+        assert f"time noted is {times[0]}, the last one {times[-1]}." in each["part"][0]
+        assert times[0].endswith("+00:00")
     one.node.close()
 
 

@@ -102,15 +102,16 @@ class Recorder:
 
 @final
 class NeighbourRecorder:
-    """Records every message that reaches some peers. Give it to `Gossip`, and read `rounds`, one
-    entry a message.
+    """Records every message that reaches some peers, or every one that they sent. Give it to
+    `Gossip`, and read `rounds`, one entry a message.
 
-    peers: int64, the peers that keep what they receive. The model that all nodes begin with is the
-    `received` of the first message; later messages have none.
+    peers: int64, the peers that keep what they receive; `sent`: whose messages are kept. The model
+    that all nodes begin with is the `received` of the first message; later messages have none.
     """
 
-    def __init__(self, peers: Int64Array) -> None:
+    def __init__(self, peers: Int64Array, *, sent: bool = False) -> None:
         self.peers = peers
+        self._sent = sent
         self.rounds: list[Seen] = []
 
     def arrived(
@@ -126,21 +127,22 @@ class NeighbourRecorder:
         time: float64 [m], in units of time; who: int64 [m], the receivers; models: float32
         [m, at least width]; base: float32 [width].
         """
-        # Copies: the engine reuses the memory of its messages.
-        for row in np.flatnonzero(np.isin(who, self.peers)).tolist():
-            message = slice(row, row + 1)
-            sender = headers.sender[message].copy()
+        # Copies, as an array of places takes them: the engine reuses the memory of its messages.
+        parties = headers.sender if self._sent else who
+        for row in np.flatnonzero(np.isin(parties, self.peers)).tolist():
+            message = np.array([row])
+            one = headers.at(message)
             sent: dict[str, Array] = {
-                "model": models[message, : len(base)].copy(),
-                "sender": sender,
-                "age": headers.age[message].copy(),
-                "samples": headers.samples[message].copy(),
-                "peers": headers.peers[message].copy(),
-                "receiver": who[message].copy(),
+                "model": models[message, : len(base)],
+                "sender": one.sender,
+                "age": one.age,
+                "samples": one.samples,
+                "peers": one.peers,
+                "receiver": who[message],
             }
             # All nodes begin with one model, so that it is kept once.
             received = {} if self.rounds else {"model": base.copy()}
-            self.rounds.append(Seen(int(time[row]), received, sender, sent))
+            self.rounds.append(Seen(int(time[row]), received, one.sender, sent))
 
 
 def _singly(contract: Contract, updates: list[Update]) -> dict[str, Array]:

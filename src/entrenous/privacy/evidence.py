@@ -225,17 +225,6 @@ def at(curve: Sequence[Sequence[float]], rounds: int) -> float:
     return known
 
 
-def percent(value: float | None) -> str:
-    """A share for people, such as 51 %.
-
-    >>> percent(0.513), percent(None)
-    ('51.3 %', '')
-    """
-    if value is None:
-        return ""
-    return f"{100 * value:.1f} %"
-
-
 def _figure(value: float) -> str:
     """Three digits, as tables have them."""
     return f"{value:.3f}"

@@ -33,6 +33,14 @@ HOLDS_AGAINST: Final = (
     " `entrenous audit --view planted` measures, and invent members; only `dp`, among people whom"
     " you know to be real, holds against that (docs/privacy.md)."
 )
+MEMBERSHIP: Final = (
+    "From the model, who has your list and trains models of their own tells whether you took part"
+    " (`entrenous audit {} --profile {} --view model --attack user-membership` says how well)."
+)
+FORGETTING: Final = (
+    "Rows that you forget are in no later message; sums and models that they went into cannot be"
+    " undone."
+)
 NOTHING: Final = "Nothing: you did not take part."
 UNTRIED: Final = "Not measured."
 NOT_IN_IT: Final = "If you do not take part, nothing leaves your device."
@@ -69,8 +77,9 @@ class UserReceipt(Account):
     profile: str
     history: int
     """The rows that the user's device has trained on."""
-    rounds: list[dict[str, int | None]]
-    """`round`, `rows`, `positives` and `numbers` of each round in which the device answered."""
+    rounds: list[dict[str, int | str | None]]
+    """`round`, `rows`, `positives` and `numbers` of each round in which the device answered; of a
+    node also the `time`, ISO 8601 in UTC, None where it is not known."""
     rounds_answered: int | None
     rows: int | None
     """Rows of items that left the device."""

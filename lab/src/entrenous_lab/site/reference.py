@@ -173,7 +173,7 @@ EXAMPLES = {
     "explain": "entrenous explain popular",
     "audit": "entrenous audit fcf --data books.csv --quick 2>/dev/null | head -7",
     "receipt": "entrenous run fcf --data books.csv --rounds 20 >/dev/null 2>&1\n"
-    "entrenous receipt latest --user r007 2>/dev/null | grep -E '^- |:$' | head -9",
+    "entrenous receipt latest --user r007 2>/dev/null | grep -E '^- |:$' | head -12",
     "predict": "entrenous run fbalf --data books.csv --protocol random-80-20 >/dev/null 2>&1\n"
     "entrenous predict latest --user r007 --item 'Iron Oath' 2>/dev/null",
     # `try` runs a server; what it writes is in its folder. Later lines follow the clock.

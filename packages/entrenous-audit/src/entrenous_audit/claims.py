@@ -4,19 +4,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-import numpy as np
-from safetensors import safe_open
-from safetensors.numpy import save_file
-
-from entrenous.core.types import BoolArray, Float32Array, Int32Array, Int64Array
+from entrenous.core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
 
 from .plan import View
-from .transcript import Transcript
+from .transcript import Transcript, read_arrays, write_arrays
 
 Asks = Literal["histories", "members", "communities"]
 """histories: what did this user consume? members: was this user in training? communities: which
@@ -68,23 +63,19 @@ class Attack(NamedTuple):
 
 
 def write_claims(path: Path, claims: Claims) -> None:
-    """Writes claims to one safetensors file."""
-    arrays = {"users": claims.users, "score": claims.score}
+    """Writes claims to one file."""
+    arrays: dict[str, Array] = {"users": claims.users, "score": claims.score}
     if claims.claimed is not None:
         arrays["claimed"] = claims.claimed
     if claims.first is not None:
         arrays["first"] = claims.first
-    # safetensors writes the memory of an array as it lies.
-    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     about = {"named": claims.named, "note": claims.note, "asks": claims.asks, "tried": claims.tried}
-    save_file(whole, path, metadata={"about": json.dumps(about)})
+    write_arrays(path, arrays, about)
 
 
 def read_claims(path: Path) -> Claims:
     """Reads claims that `write_claims` wrote."""
-    with safe_open(path, "numpy") as file:
-        about = json.loads(file.metadata()["about"])
-        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # no mapping
+    arrays, about = read_arrays(path)
     return Claims(
         arrays["users"], arrays["score"], arrays.get("claimed"), arrays.get("first"), **about
     )

@@ -39,7 +39,7 @@ from .scene import check_scene
 from .served import seen_lists
 from .side_knowledge import known_items, known_share
 from .subject import Subject, subject_of
-from .transcript import Transcript
+from .transcript import Transcript, bytes_of
 
 MEMBERS = "user-membership"  # the attack that needs a training without some users
 OWN_MODELS = 5  # that the onlooker trains for it
@@ -351,8 +351,6 @@ def _measured(
 
 def _amounts(seen: Transcript) -> SeenAmounts:
     """The amount of material that the onlooker has seen: users, messages or sums, and bytes."""
-    arrays = list(seen.model.values())
-    for entry in seen.rounds:
-        arrays += [*entry.received.values(), *entry.sent.values()]
-    nbytes = sum(array.nbytes for array in arrays)
+    nbytes = sum(array.nbytes for array in seen.model.values())
+    nbytes += sum(bytes_of(entry) for entry in seen.rounds)
     return {"users": len(seen_users(seen)), "entries": len(seen.rounds), "bytes": nbytes}

@@ -172,7 +172,7 @@ def _around_server(
     progress(rounds, rounds, "round")
     # Only draws that nobody else makes have the sampling's effect on epsilon.
     by_chance = parties is None and protection.sampling == "poisson"
-    about = about_of(plan, configured, contract, data, protection) | {
+    about = about_of(plan, made, data, protection) | {
         "cohort": taking_part(plan, data),
         "watched": None if watched is None else len(watched),
         "rate": whole.protected.rate if by_chance else 1.0,
@@ -233,13 +233,11 @@ def released(
 
     made: the algorithm as trained. model: the arrays that devices download. protection: in force.
     """
-    configured = made.configured(data.catalogue)
-    contract = bound(configured, data.catalogue)
     # Of the options of the audit, the final model depends on these alone.
     final = AuditPlan(
         algorithm=plan.algorithm, profile=plan.profile, view="model", knows=plan.knows
     )
-    about = about_of(final, configured, contract, data, protection) | {"cohort": 0, "watched": None}
+    about = about_of(final, made, data, protection) | {"cohort": 0, "watched": None}
     return Transcript(about, data.popularity, (), {**model, **known_share(data, _share(final))})
 
 
@@ -250,9 +248,11 @@ def _copied(training: Training) -> Training:
 
 
 def about_of(
-    plan: AuditPlan, configured: Any, contract: Contract, data: Interactions, protection: Protection
+    plan: AuditPlan, made: Any, data: Interactions, protection: Protection
 ) -> dict[str, Any]:
     """Returns the public facts of a federation, and the behaviour of the onlooker."""
+    configured = made.configured(data.catalogue)
+    contract = bound(configured, data.catalogue)
     plain = str | int | float | None
     return {
         "algorithm": short(plan.algorithm),
@@ -317,7 +317,7 @@ def _between_peers(
         swarm = gossip.advance(swarm, number + 1)
     progress(rounds, rounds, "round")
     # The protection of peers is in the settings of their algorithm.
-    about = about_of(plan, configured, contract, data, Protection()) | {
+    about = about_of(plan, made, data, Protection()) | {
         "cohort": len(data.users),
         "watched": len(recorder.peers),
         "neighbours": recorder.peers.tolist(),

@@ -531,7 +531,7 @@ def seen_by_operator(subject: Subject, progress: Progress) -> PlantedView:
     able = np.flatnonzero(train.counts > known.sum(axis=1))
     many = min(len(able), plan.watched or PEOPLE)
     people = able[drawn(key(plan.seed, "audit", "watched"), many, len(able))]
-    about = about_of(plan, made, shard.contract, train, protection)
+    about = about_of(plan, made, train, protection)
     about |= {"cohort": shard.contract.cohort, "watched": many, "rate": 1.0}
     item = np.nonzero(known)[1].astype(np.int32)
     told: dict[str, Array] = {"known/ptr": starts_of(known.sum(axis=1)), "known/item": item}

@@ -1,5 +1,5 @@
 """`receipt_of_run`: all that the device of one user gave away in a stored run, round by round, and
-the findings that attacks on that much are expected to make.
+the findings of attacks on these very messages.
 
 A run keeps no updates. It is repeated from its manifest, the same to the bit, while a recorder
 watches the one device.
@@ -7,7 +7,7 @@ watches the one device.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -21,16 +21,19 @@ from entrenous.core.keys import key, select_key
 from entrenous.core.registry.discover import short
 from entrenous.data.interactions import Interactions
 from entrenous.data.split.types import Split
-from entrenous.federation.recorder import Recorder, Seen
+from entrenous.federation.gossip import Gossip
+from entrenous.federation.recorder import NeighbourRecorder, Recorder, Seen
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.federation.shard import Threads
+from entrenous.privacy.evidence import best
 from entrenous.privacy.protection import Protection, epsilon_in_words
 from entrenous.privacy.told import (
+    FORGETTING,
     HOLDS_AGAINST,
+    MEMBERSHIP,
     UserReceipt,
     account,
     expected,
-    of_the_list,
     sum_if_known,
 )
 from entrenous.runs.manifest import check_algorithm
@@ -39,7 +42,13 @@ from entrenous.runs.plan import algorithm_of, leaky, make, network_of, protectio
 from entrenous.runs.recommenders import fitted
 from entrenous.runs.reopen import material_of, plan_of
 from entrenous.runs.store import StoredRun, model_sha256
-from entrenous.runs.train import Setup, federation_of
+
+from .apart import attempts
+from .measures import measured
+from .observe import about_of
+from .plan import AuditPlan, View
+from .scene import KEPT_BYTES
+from .transcript import Transcript, bytes_of
 
 BESIDE = ("ptr", "item", "weight")  # names in a message that are no declared arrays
 
@@ -58,18 +67,35 @@ WHOLE = (
 )
 BESIDE_ROWS = "In addition to rows, each answer has: {}."
 NO_REPEAT = (
-    "Noise came from the operating system: the repetition has other noise, and other devices where"
-    " its model chooses them."
+    "Noise came from the operating system: the repetition has other noise of the same size, and"
+    " other devices where its model chooses them."
 )
 NOT_KEPT = (
     "Who took part was drawn by the operating system and not kept: each user by chance, {:.3g} in"
     " each of the {} rounds; in which of them your device answered, and whether in any, cannot be"
     " said."
 )
-IN_A_ROUND = "In a round in which it answered, your device sent {}."
+IN_A_ROUND = "In a round in which it answered, your device sent these arrays: {}."
 PUSHED = "Your device pushed its model {}. It holds your list, and others could read it."
 CENTRAL = "The server was given your whole list."
-ALL_KNOWN = "All your {} items: the server has them."
+ALL_KNOWN = "All your {} items: the server has them, and no attack is needed."
+# The findings of attacks on the user's own messages.
+OWN = (
+    "Whoever reads {} of your messages, and nobody else's, finds {:.0f} of your {} items (attack"
+    " '{}', R-precision {:.3f}); a list of what is popular finds {:.0f} of them."
+)
+BEFORE_SUMS = " Your messages hold this before they are added up; the server saw sums."
+NO_ATTACK = "What {} of your messages tell was not measured: no attack could be tried on them."
+NO_MESSAGES = "What your own messages tell was not measured: nobody can make them again."
+# Figures of an attack on one user.
+OF_ONE = ("precision", "recall", "r_precision", "popularity_r_precision", "note")
+SINGLY = ("individual", "neighbour")  # views of single messages
+# Known besides messages, and what can be undone.
+SIMULATED = (
+    "This run was simulated on one machine; it has no operator. A real server, or your real peers,"
+    " know that you are a member, and when you answered."
+)
+LEAVING = "To leave this run, have it trained anew without your rows and delete it."
 UNCOUNTED = "Training to find the number of rounds is not counted."
 NO_PROOF = "No guarantee: there is no differential privacy."
 PROOF = "Differential privacy, for the sums and the model, asked or not: {}."
@@ -99,6 +125,8 @@ class ReceiptFound(UserReceipt):
     different_positives: int | None
     arrays: list[str]
     """Names of the arrays that leave besides rows."""
+    own: list[dict[str, Any]]
+    """The findings of each attack on the user's own messages; [] where none can be repeated."""
 
 
 class Repetition(NamedTuple):
@@ -176,33 +204,38 @@ def receipt_of_run(
         "profile": plan.profile,
         "protect": dict(plan.protect),
         "history": history,
+        "epsilon": run.manifest.get("privacy", {}).get("epsilon"),
+        "own": [],
     }
-    epsilon = run.manifest.get("privacy", {}).get("epsilon")
     # Draws of the operating system cannot be made again, and are stored nowhere: nobody can say
     # who took part.
     drawn = again.protection
-    forgotten = drawn.sampling == "poisson" and drawn.noise_from == "system"
-    if is_federated(made) and forgotten:
-        unknown = {**about, **_without_rounds(again), "epsilon": epsilon}
-        return cast(ReceiptFound, unknown)
+    if is_federated(made) and drawn.sampling == "poisson" and drawn.noise_from == "system":
+        return cast(ReceiptFound, {**about, **_without_rounds(again)})
     if is_central(made):
         # Nothing is repeated: there are no rounds, and no messages to count.
         return cast(ReceiptFound, {**about, **_given_at_once(again)})
     repeated = _pushed if is_gossip(made) else _answered
-    given = list(repeated(again, threads, progress))
+    kept: list[Seen] = []
+    given = list(repeated(again, kept, threads, progress))
     # One round stands for a training: the final model is the same for all.
     findings = _expected(again, max(1, len(given)))
-    part = [*_part(given, again), *_uncounted(run)]
+    # What others' messages tell on average is no news beside the user's own.
+    findings["expected"] = [line for line in findings["expected"] if line["view"] not in SINGLY]
+    own = list(_attacked(again, kept, progress))
+    part = [*_part(given, again), *_besides(again)]
     told = account(part, findings, history, took_part=bool(given), proof=_proof(again, given))
-    return cast(ReceiptFound, {**about, **summed(given, epsilon), **told})
+    if given:
+        told["because"].insert(0, _of_own(again, own, len(kept)))
+    return cast(ReceiptFound, {**about, **summed(given), **told, "own": own})
 
 
 # ---- expectations and sentences ------------------------------------------------------------------
 
 
-def _in_force(again: Repetition) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The settings in which a training may differ from audits, as they were in force: those that
-    were chosen, and its cohort; and the settings of its protection.
+def _expected(again: Repetition, rounds: int) -> dict[str, Any]:
+    """The expected findings of attacks after so many rounds, and the settings in which they were
+    measured otherwise: those that were chosen, its cohort, and those of its protection.
 
     Audits run with the algorithm's usual settings. Some of these depend on the rows, such as FPL's
     number of triples: that is no difference.
@@ -213,42 +246,32 @@ def _in_force(again: Repetition) -> tuple[dict[str, Any], dict[str, Any]]:
     usual = dict(of_audits)
     chosen = {name for name, value in made if name == "cohort" or value != usual.get(name)}
     in_force = made.configured(again.train.catalogue)
+    settings = {name: value for name, value in in_force if name in chosen}
     protect = dict(again.protection) if is_federated(made) else {}
-    return {name: value for name, value in in_force if name in chosen}, protect
-
-
-def _expected(again: Repetition, rounds: int) -> dict[str, Any]:
-    """The expected findings of attacks after so many rounds, and the settings in which they were
-    measured otherwise.
-    """
-    plan = again.plan
-    return expected(short(plan.algorithm), plan.profile, rounds, *_in_force(again))
+    return expected(short(plan.algorithm), plan.profile, rounds, settings, protect)
 
 
 def _without_rounds(again: Repetition) -> dict[str, Any]:
     """The receipt of a device of which nobody knows when it took part."""
     catalogue = again.train.catalogue
-    protection = again.protection
     contract = bound(again.made.configured(catalogue), catalogue)
     rate = contract.cohort / catalogue.users
-    arrays = [*contract.way("dense"), *contract.way("shown")]
-    sent = list(arrays)
-    if contract.way("rows"):
-        sent.insert(0, f"rows of {'every item' if protection.rows == 'all' else 'items'}")
     part = [
         NOT_KEPT.format(rate, again.rounds),
-        IN_A_ROUND.format(" and ".join(sent)),
-        IN_SUMS if protection.secure_sum else ALONE,
-        *_uncounted(again.run),
+        IN_A_ROUND.format(", ".join(sent.name for sent in contract.sends)),
+        IN_SUMS if again.protection.secure_sum else ALONE,
+        *_besides(again),
     ]
-    unknown = ("rounds_answered", "rows", "positives", "different_positives", "numbers")
     likely = max(1, round(rate * again.rounds))
     return {
+        **dict.fromkeys(summed([])),
         "rounds": [],
-        **dict.fromkeys(unknown),
-        "arrays": sorted(arrays),
+        "arrays": sorted(contract.way("dense") | contract.way("shown")),
         **account(
-            part, _expected(again, likely), len(again.history), proof=_proof(again, [likely])
+            part,
+            _expected(again, likely),
+            len(again.history),
+            proof=[NO_MESSAGES, *_proof(again, [likely])],
         ),
     }
 
@@ -257,11 +280,9 @@ def _given_at_once(again: Repetition) -> dict[str, Any]:
     """The receipt of a user whose whole list the server of a central algorithm was given."""
     history = again.history
     many = len(history)
-    part = [CENTRAL, *_uncounted(again.run)]
-    nothing = expected("", "", 0)
     return {
-        **summed([GivenAway(0, many, many, many, items=history)], None),
-        **account(part, nothing, many, proof=[ALL_KNOWN.format(many)]),
+        **summed([GivenAway(0, many, many, many, items=history)]),
+        **account([CENTRAL], expected("", "", 0), many, proof=[ALL_KNOWN.format(many)]),
     }
 
 
@@ -274,33 +295,37 @@ def _part(given: list[GivenAway], again: Repetition) -> list[str]:
         return [PUSHED.format(times)]
     protection = again.protection
     sentences = [ANSWERED.format(times), *_of_rows(given, again)]
-    arrays = sorted({name for sent in given if sent.rows is not None for name in sent.arrays})
-    if arrays:
-        sentences.append(BESIDE_ROWS.format(", ".join(arrays)))
+    first = given[0]
+    if first.rows is not None and first.arrays:
+        sentences.append(BESIDE_ROWS.format(", ".join(first.arrays)))
     sentences += [IN_SUMS, HOLDS_AGAINST] if protection.secure_sum else [ALONE]
     if protection.noise_from == "system" and protection.noisy:
         sentences.append(NO_REPEAT)
     return sentences
 
 
+def _besides(again: Repetition) -> list[str]:
+    """Sentences on rounds that do not count, on what is known besides messages, and on leaving."""
+    known = [UNCOUNTED] if again.run.manifest.get("patience") else []
+    known.append(SIMULATED)
+    if is_federated(again.made):
+        known.append(MEMBERSHIP.format(short(again.plan.algorithm), again.plan.profile))
+    return [*known, f"{LEAVING} {FORGETTING}"]
+
+
 def _of_rows(given: list[GivenAway], again: Repetition) -> list[str]:
     """The information in the rows of a device by themselves."""
     protection = again.protection
     history = len(again.history)
-    if any(sent.rows is None for sent in given):
+    if given[0].rows is None:
         return [WHOLE.format(history, ", ".join(given[0].arrays))]
     if not any(sent.rows for sent in given):
         return []
     if protection.noisy or protection.rows == "all":
         return [ALL_ROWS]
     if not any(sent.positives for sent in given):
-        return [NO_OWN_ROW, of_the_list(short(again.plan.algorithm))]
+        return [NO_OWN_ROW]
     return [SOME_ROWS.format(_different(given), history)]
-
-
-def _uncounted(run: StoredRun) -> list[str]:
-    """A sentence on rounds that are not in a receipt, if there are any."""
-    return [UNCOUNTED] if run.manifest.get("patience") else []
 
 
 def _proof(again: Repetition, given: Sequence[object]) -> list[str]:
@@ -309,16 +334,59 @@ def _proof(again: Repetition, given: Sequence[object]) -> list[str]:
     """
     privacy = again.run.manifest.get("privacy", {})
     if privacy:
-        exchanged = privacy["epsilon_exchanged"]
-        spent = epsilon_in_words(privacy["epsilon"], privacy["delta"], exchanged=exchanged)
+        spent = epsilon_in_words(
+            privacy["epsilon"], privacy["delta"], exchanged=privacy["epsilon_exchanged"]
+        )
         return [PROOF.format(spent)]
     return [NO_PROOF] if given else []
+
+
+# ---- attacks on the user's own messages ----------------------------------------------------------
+
+
+def _attacked(
+    again: Repetition, kept: Sequence[Seen], progress: Progress
+) -> Iterator[dict[str, Any]]:
+    """The findings of each attack on the messages of the one device."""
+    if not kept:
+        return
+    plan = again.plan
+    train = again.train
+    view: View = "neighbour" if is_gossip(again.made) else "individual"
+    audit = AuditPlan(algorithm=plan.algorithm, profile=plan.profile, view=view)
+    about = about_of(audit, again.made, train, again.protection)
+    seen = Transcript(about, train.popularity, tuple(kept))
+    for attempt in attempts(seen, progress=progress):
+        figures: dict[str, Any] = {"note": f"failed: {attempt.failed}"}
+        if attempt.claims is not None:
+            figures = measured(attempt.claims, seen, train)
+        # Of one user there is no interval, and so no verdict.
+        yield {"name": attempt.name, **{name: figures.get(name) for name in OF_ONE}}
+
+
+def _of_own(again: Repetition, own: Sequence[Mapping[str, Any]], messages: int) -> str:
+    """A sentence on the findings of the attack that ranks the user's own items best."""
+    attack = best({"attacks": own})
+    if attack is None:
+        return NO_ATTACK.format(messages)
+    items = len(again.history)
+    found = attack["r_precision"]
+    popular = attack["popularity_r_precision"]
+    said = OWN.format(messages, found * items, items, attack["name"], found, popular * items)
+    return said + BEFORE_SUMS * again.protection.secure_sum
+
+
+def _keep(kept: list[Seen], seen: Seen) -> None:
+    """Keeps a message for attacks, as long as memory holds them."""
+    # The messages of one device are of about the same size.
+    if bytes_of(seen) * (len(kept) + 1) <= KEPT_BYTES:
+        kept.append(seen)
 
 
 # ---- counts --------------------------------------------------------------------------------------
 
 
-def summed(given: list[GivenAway], epsilon: float | None) -> dict[str, Any]:
+def summed(given: list[GivenAway]) -> dict[str, Any]:
     """The rounds of a receipt and their sums. A sum is None if one of its rounds was not
     counted.
     """
@@ -331,22 +399,22 @@ def summed(given: list[GivenAway], epsilon: float | None) -> dict[str, Any]:
         "different_positives": _different(given),
         "numbers": sum(sent.numbers for sent in given),
         "arrays": sorted({name for sent in given for name in sent.arrays}),
-        "epsilon": epsilon,
     }
 
 
 def _different(given: list[GivenAway]) -> int:
     """The number of different consumed items that all messages were made of."""
-    items = [np.asarray(sent.items, np.int64) for sent in given]
-    return len(np.unique(np.concatenate([np.empty(0, np.int64), *items])))
+    return len({item for sent in given for item in sent.items})
 
 
 # ---- the repetition ------------------------------------------------------------------------------
 
 
-def _answered(again: Repetition, threads: int, progress: Progress) -> Iterator[GivenAway]:
-    """The rounds around a server in which the device answered, by repeating the run. Raises
-    EntrenousError where it comes to another model, as `_pushed` does.
+def _answered(
+    again: Repetition, kept: list[Seen], threads: int, progress: Progress
+) -> Iterator[GivenAway]:
+    """The rounds around a server in which the device answered, by repeating the run; its messages
+    are added to `kept`. Raises EntrenousError where it comes to another model, as `_pushed` does.
     """
     history = again.history
     until = again.rounds
@@ -370,6 +438,7 @@ def _answered(again: Repetition, threads: int, progress: Progress) -> Iterator[G
             training = watched.one_round(training)
             seen = recorder.rounds.pop()
             if len(seen.users):
+                _keep(kept, seen)
                 yield _of_one(seen, history, watched.contract)
     progress(until, until, "round")
     if again.protection.noise_from == "seed":
@@ -410,34 +479,41 @@ def _of_one(seen: Seen, history: Any, contract: Contract) -> GivenAway:
 
 def _at_once(contract: Contract) -> bool:
     """Checks whether a device sends one array with numbers for every item of the catalogue."""
-    shapes = [contract.shape(sent.sizes) for sent in contract.sends if sent.way == "dense"]
-    return any(tuple(shape[:1]) == (contract.sizes["items"],) for shape in shapes)
+    items = contract.sizes["items"]
+    return any(shape[:1] == (items,) for shape in contract.way("dense").values())
 
 
-def _pushed(again: Repetition, threads: int, progress: Progress) -> Iterator[GivenAway]:
+def _pushed(
+    again: Repetition, kept: list[Seen], threads: int, progress: Progress
+) -> Iterator[GivenAway]:
     """The rounds in which a peer pushed its model: each carries all that the peer has trained
-    on.
+    on. Messages that arrived are added to `kept`.
     """
-    setup = Setup(
+    recorder = NeighbourRecorder(np.array([again.who]), sent=True)
+    gossip = Gossip(
+        again.made,
+        again.train,
         seed=again.plan.seed,
-        executor=Threads(threads),
         network=network_of(again.plan),
         weighting=again.split.weighting_sets,
+        executor=Threads(threads),
         avoid=again.avoid,
+        recorder=recorder,
     )
-    gossip = federation_of(again.made, again.train, setup)
-    swarm: Any = gossip.start()
+    swarm = gossip.start()
     history = again.history
     until = again.rounds
     for number in range(until):
         progress(number, until, "round")
         before = int(swarm.counts.pushed[again.who])
-        swarm = gossip.advance(swarm, number + 1)  # type: ignore[arg-type]
+        swarm = gossip.advance(swarm, number + 1)
         pushes = int(swarm.counts.pushed[again.who]) - before
         if pushes:
             numbers = pushes * swarm.pool.values.shape[1]
             yield GivenAway(number, None, None, numbers, ("model",), history)
     progress(until, until, "round")
+    for seen in recorder.rounds:
+        _keep(kept, seen)
     _check(again.run, model_sha256(fitted(gossip, swarm).arrays))
 
 

@@ -69,10 +69,30 @@ class Transcript(NamedTuple):
         return self.settings[name]
 
 
-def write_transcript(path: Path, transcript: Transcript) -> None:
-    """Writes a transcript to one safetensors file: arrays alone, nothing that could run when it is
-    read.
+def bytes_of(seen: Seen) -> int:
+    """The bytes of all arrays of a round."""
+    return sum(array.nbytes for array in (*seen.received.values(), *seen.sent.values()))
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Array], about: Mapping[str, Any]) -> None:
+    """Writes arrays to one safetensors file: arrays alone, nothing that could run when it is read.
+    about: what JSON can say of them.
     """
+    # safetensors writes the memory of an array as it lies.
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    save_file(contiguous, path, metadata={"about": json.dumps(about)})
+
+
+def read_arrays(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Reads arrays that `write_arrays` wrote, and what it says about them."""
+    with safe_open(path, "numpy") as file:
+        about = json.loads(file.metadata()["about"])
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # no mapping
+    return arrays, about
+
+
+def write_transcript(path: Path, transcript: Transcript) -> None:
+    """Writes a transcript to one file."""
     # Names in the file are paths: what, or the place of a round, and then what.
     arrays = {"popularity": transcript.popularity}
     arrays |= {f"model/{name}": array for name, array in transcript.model.items()}
@@ -82,16 +102,12 @@ def write_transcript(path: Path, transcript: Transcript) -> None:
         arrays |= {f"{place}/sent/{name}": array for name, array in seen.sent.items()}
     # A place in the file is not the number of a round, which is kept apart.
     about = {**transcript.about, "rounds_seen": [seen.round for seen in transcript.rounds]}
-    # safetensors writes the memory of an array as it lies.
-    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    save_file(contiguous, path, metadata={"about": json.dumps(about)})
+    write_arrays(path, arrays, about)
 
 
 def read_transcript(path: Path) -> Transcript:
     """Reads a transcript that `write_transcript` wrote."""
-    with safe_open(path, "numpy") as file:
-        about = json.loads(file.metadata()["about"])
-        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # no mapping
+    arrays, about = read_arrays(path)
     rounds = []
     for place, number in enumerate(about.pop("rounds_seen")):
         # Round by round, as the names of the arrays say.

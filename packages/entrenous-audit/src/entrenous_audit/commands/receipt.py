@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import ceil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from entrenous.cli.console import emit_json, progress_bar, table, tell
+from entrenous.cli.console import emit_json, progress_bar, tell
 from entrenous.cli.options import RUNS, Runs, takes
 from entrenous.core.errors import InputError
 from entrenous.runs.options import OpenOptions
 
-COUNTS = ("rows", "positives", "numbers")  # of a round
-
-LINES = 10  # of a table of rounds; more rounds are added up in groups
+LEFT = "What left: rows of items {}, of items consumed {}, numbers {} (--json has each round)"
 
 
 @takes(OpenOptions)
@@ -28,11 +25,12 @@ def receipt(
     json: bool = False,
     **options: Any,
 ) -> None:
-    """Show what the device of one user gave away in each round, and how much of the user's history
-    attacks are expected to find out from that.
+    """Show what the device of one user gave away, and how much of the user's history attacks find
+    out from that.
 
-    A stored run is repeated for this, and takes as long again. Example: entrenous receipt latest
-    --user 196
+    A stored run is repeated for this, and takes as long again; attacks then read the user's own
+    messages. Of a node, the figures are those that were measured of others. Example: entrenous
+    receipt latest --user 196
 
     Parameters
     ----------
@@ -84,8 +82,7 @@ def receipt(
 
 
 def _show(slip: Mapping[str, Any]) -> None:
-    """Prints a receipt as tables and sentences."""
-    from entrenous.privacy.evidence import percent
+    """Prints a receipt as sentences."""
     from entrenous.privacy.told import PARTS
 
     place = slip.get("run") or slip.get("node")
@@ -94,63 +91,15 @@ def _show(slip: Mapping[str, Any]) -> None:
         f" {slip['history']} items consumed\n"
     )
     if slip["rounds"]:
-        _show_rounds(slip)
+        counts = [slip[name] for name in ("rows", "positives", "numbers")]
+        # Unknown is not zero: some messages are not made of rows.
+        told = ["not counted" if count is None else f"{count:,}" for count in counts]
+        tell(LEFT.format(*told))
     for name, title in PARTS.items():
         tell(f"{title}:")
         for sentence in slip[name]:
             tell(f"- {sentence}")
     if slip["expected"]:
-        headers = [
-            "attack",
-            "sees",
-            "recall",
-            "precision",
-            "R-precision",
-            "popularity alone",
-            "verdict or interval",
-            "measured at",
-        ]
-        rows = []
-        for attack in slip["expected"]:
-            # Audits end after some rounds; what later ones add is not measured.
-            after = " (as after the last round measured)" if attack["beyond"] else ""
-            names = ("recall", "precision", "r_precision", "popularity")
-            figures = [percent(attack[name]) for name in names]
-            settings = attack["otherwise"] or "the same settings"
-            seen = attack["seen"] + after
-            verdict = attack["verdict"] or attack["interval"]
-            rows.append([attack["attack"], seen, *figures, verdict, settings])
-        table(headers, rows, title="What attacks are expected to know from that")
-        for source in sorted({attack["measured"] for attack in slip["expected"]}):
-            tell(f"- measured on {source}; of this user more or less may be known")
-
-
-def _show_rounds(slip: Mapping[str, Any]) -> None:
-    """Prints the rows that left the device, by groups of rounds, and their sum."""
-    lines = [*_grouped(slip["rounds"]), {**slip, "rounds": "all"}]
-    rows = []
-    for line in lines:
-        counts = [line[name] for name in COUNTS]
-        # Unknown is not zero: some messages are not made of rows.
-        cells = ["not counted" if count is None else f"{count:,}" for count in counts]
-        rows.append([line["rounds"], *cells])
-    headers = ["rounds", "rows that left", "of items consumed", "numbers"]
-    table(headers, rows, title="What left")
-
-
-def _grouped(rounds: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns rounds as at most LINES lines, each a sum over rounds that follow one another."""
-    from entrenous.privacy.told import sum_if_known
-
-    size = ceil(len(rounds) / LINES)
-    lines = []
-    for low in range(0, len(rounds), size):
-        part = rounds[low : low + size]
-        # People count rounds from 1.
-        first = part[0]["round"] + 1
-        last = part[-1]["round"] + 1
-        line: dict[str, Any] = {"rounds": str(first) if first == last else f"{first} to {last}"}
-        for name in COUNTS:
-            line[name] = sum_if_known([row[name] for row in part])
-        lines.append(line)
-    return lines
+        tell(
+            "What sums and models tell was measured of others (--json: on whom); yours may differ."
+        )

@@ -36,10 +36,12 @@ class DeviceReceipt(Report[ReceiptFound, FrameT]):
         found = self.found
         return [*found["part"], *found["guessable"], *found["because"]]
 
+    def own(self) -> FrameT:
+        """A frame of what each attack finds in these very messages."""
+        return self._frame(self.found["own"])
+
     def expected(self) -> FrameT:
-        """A frame of what attacks are expected to find out from these messages, by measured
-        audits.
-        """
+        """A frame of what attacks are expected to find out from the rest, by audits of others."""
         return self._frame(self.found["expected"])
 
     def _caption(self) -> str:
@@ -62,7 +64,7 @@ def receipt(
     progress: ProgressAsked = None,
 ) -> DeviceReceipt:
     """Show what the device of one user gave away in each round, and how much of the user's history
-    attacks are expected to find out from that. A stored run is repeated for this.
+    attacks find out from that. A stored run is repeated for this.
 
     subject: a run's folder, its name under `root`, or "latest". user: the id of the user. The other
     options are those of `entrenous.open`. The receipt of a node is in the node's own store, and

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -653,11 +654,12 @@ class UpdateTally:
 def _left(request: NodeRequest, counts: Mapping[int, SentCount] | None) -> list[LeftDevice]:
     """Returns the entries of a round for the store. counts: by user, None = nobody counted."""
     people = len(request.users)
+    now = int(time.time())
     # A user without a count sent what it had sent before, which tells nothing new.
     again = SentCount(None, None, None) if counts is None else SentCount(0, 0, 0)
     counts = counts or {}
     left = []
     for user in request.users.tolist():
         count = counts.get(user, again)
-        left.append(LeftDevice(request.round, user, *count, people))
+        left.append(LeftDevice(request.round, user, *count, people, now))
     return left

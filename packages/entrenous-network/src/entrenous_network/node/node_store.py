@@ -74,7 +74,7 @@ create table event (number integer primary key, kind integer not null, sender in
 create table met (number integer primary key, record blob not null) strict;
 create table given_away (number integer primary key, round integer not null, user integer not null,
                          rows integer, positives integer, numbers integer,
-                         people integer not null) strict;
+                         people integer not null, time integer) strict;
 create table summed (round integer primary key, model blob not null,
                      parties text not null) strict;
 create table masked (one integer primary key check (one = 1), model blob not null,
@@ -114,6 +114,8 @@ class LeftDevice(NamedTuple):
     """Numbers in all arrays."""
     people: int
     """Users in the sum that left the node; 1 = the update left singly."""
+    time: int | None = None
+    """Seconds since 1970; None where nobody noted it."""
 
 
 # Makes another private state of all users of one, arrays by name.
@@ -175,6 +177,10 @@ class NodeStore:
                 f"{path}: cannot be read ({bad}); restore it from a backup, or enrol the node anew"
             ) from None
         check_format(path, number)
+        noted = self.connection.execute("select name from pragma_table_info('given_away')")
+        # Older stores have no times of answers.
+        if ("time",) not in noted.fetchall():
+            self.connection.execute("alter table given_away add column time integer")
 
     @staticmethod
     def create(path: Path, rows: Interactions, users: Int64Array) -> NodeStore:
@@ -465,7 +471,7 @@ class NodeStore:
                 newest = f"select round from {table} order by round desc limit ?"
                 db.execute(f"delete from {table} where round not in ({newest})", (KEPT,))
             db.executemany("insert or replace into fact values (?, ?)", facts.items())
-            db.executemany(f"insert into given_away ({columns}) values (?, ?, ?, ?, ?, ?)", left)
+            db.executemany(f"insert into given_away ({columns}) values (?, ?, ?, ?, ?, ?, ?)", left)
             if masked is not None:
                 blobs = masked.model, masked.vector.tobytes()
                 db.execute("insert or replace into masked values (1, ?, ?)", blobs)

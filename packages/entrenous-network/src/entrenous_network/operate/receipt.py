@@ -7,13 +7,16 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 from entrenous.core.errors import InputError
 from entrenous.core.registry.discover import short
 from entrenous.privacy.noise import most_bits
 from entrenous.privacy.told import (
+    FORGETTING,
     HOLDS_AGAINST,
+    MEMBERSHIP,
     UserReceipt,
     account,
     expected,
@@ -29,6 +32,7 @@ from ..peers.events import PUSH
 # Sentences of a receipt, for its user.
 NEVER = "You took no part so far; nothing of you has left this node."
 ANSWERED = "Your device answered {} times."
+TIMES = " The first time noted is {}, the last one {}."
 SINGLY = "The server could read each answer by itself."
 GATEWAY = (
     "This node added its users up before anything left it: the server saw sums of {} users, and"
@@ -48,15 +52,8 @@ UNCOUNTED = (
     "Rows were not counted: draws are public, so that others can work out what each device drew."
 )
 # Known besides messages, and what can be undone.
-KNOWN = (
-    "The server, whose key begins {}, knows that you are a member, and when you answered. From the"
-    " model, who has your list and trains models of their own tells whether you took part"
-    " (`entrenous audit {} --profile {} --view model --attack user-membership` says how well)."
-)
-LEAVING = (
-    "To leave, pause, forget your rows and stop the device. Rows that you forget are in no later"
-    " message; sums and models that they went into cannot be undone."
-)
+KNOWN = "The server, whose key begins {}, knows that you are a member, and when you answered."
+LEAVING = "To leave, pause, forget your rows and stop the device."
 NO_PROOF = "No guarantee: there is no differential privacy."
 PROOF = (
     "Differential privacy so far, if {} people in each sum add their noise and keep it to"
@@ -101,7 +98,9 @@ def receipt_of_node(folder: Path, user: str | None = None) -> NodeReceipt:
     if terms.has_server and None in [device.rows for device in left]:
         part.append(UNCOUNTED if terms.draws == "public" else WHOLE.format(history))
     if left and terms.has_server:
-        part += [KNOWN.format(terms.operator[:8], algorithm, terms.profile), LEAVING]
+        part.append(KNOWN.format(terms.operator[:8]))
+        part.append(MEMBERSHIP.format(algorithm, terms.profile))
+        part.append(f"{LEAVING} {FORGETTING}")
     # Attacks that were measured under the same settings tell what to expect from so many messages.
     protection = dict(terms.protection) if terms.has_server else {}
     answers = max(1, len(left))
@@ -114,10 +113,10 @@ def receipt_of_node(folder: Path, user: str | None = None) -> NodeReceipt:
     proof = [NO_PROOF] if left else []
     if epsilon is not None:
         proof = [PROOF.format(people, terms.proof(people, len(left)))]
-    rounds: list[dict[str, int | None]] = []
+    rounds: list[dict[str, int | str | None]] = []
     for device in left:
         counts = {"rows": device.rows, "positives": device.positives, "numbers": device.numbers}
-        rounds.append({"round": device.round, **counts})
+        rounds.append({"round": device.round, **counts, "time": _in_words(device.time)})
     return {
         "node": about["name"],
         "user": user,
@@ -142,6 +141,13 @@ def _pushes(store: NodeStore, number: int) -> list[LeftDevice]:
     return [LeftDevice(int(push), number, None, None, None, 1) for (push,) in rows]
 
 
+def _in_words(seconds: int | None) -> str | None:
+    """Returns a time in UTC, as ISO 8601 writes it; None of none."""
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
+
+
 def _part(terms: FederationTerms, left: Sequence[LeftDevice]) -> list[str]:
     """Returns sentences on the messages of a user, and on who could read them."""
     if not left:
@@ -149,6 +155,10 @@ def _part(terms: FederationTerms, left: Sequence[LeftDevice]) -> list[str]:
     if not terms.has_server:
         return [PEER.format(len(left))]
     answered = ANSWERED.format(len(left))
+    # Stores of before noted none.
+    times = [device.time for device in left if device.time is not None]
+    if times:
+        answered += TIMES.format(_in_words(min(times)), _in_words(max(times)))
     if terms.masked:
         return [answered, MASKED.format(terms.protection.people), HOLDS_AGAINST]
     # A gateway adds the updates of its users up; the smallest of its sums says most about one.
