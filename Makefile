@@ -123,7 +123,7 @@ dist: $(VENV)/.with-dev
 LOW := .venv-lowest
 lowest: $(VENV)/.with-dev
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOW)
-	$(BIN)/uv pip install --quiet --python $(LOW)/bin/python --resolution lowest-direct ".[implicit,privacy,paillier,network,ray]" $(NEIGHBOURS) \
+	$(BIN)/uv pip install --quiet --python $(LOW)/bin/python --resolution lowest-direct ".[implicit,privacy,network,ray]" $(NEIGHBOURS) \
 	  "pytest>=8" "pytest-timeout>=2.3" "hypothesis>=6.100" "scipy>=1.13" "pandas>=2.2" "pyarrow>=23.0.1" "ir-measures>=0.3.7" "autograd>=1.7"
 	PYTHONPATH=src:lab/src NUMBA_CACHE_DIR=$(LOW)/numba $(LOW)/bin/python -m pytest -q -p no:cacheprovider \
 	  tests/core tests/report tests/evaluate tests/privacy tests/runs tests/api packages/entrenous-network/tests/test_server.py packages/entrenous-network/tests/test_secure.py

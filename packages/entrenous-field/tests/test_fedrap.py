@@ -58,7 +58,7 @@ def test_a_round_is_the_plain_reading_of_the_equations(data: Interactions, readi
     as_run = reading == "as-run"
     schedule = 1.0 if as_run else np.tanh(0.7)
     first = algorithm._first_own(server)
-    keys = begun.draws if as_run else folds(key(2), users)
+    keys = folds(key(2), users)
     for u in users:
         own = histories.item[histories.ptr[u] : histories.ptr[u + 1]]
         i, r = drawn(own, keys[u], 2)

@@ -7,8 +7,8 @@ Systems 36(5), 2021 (arXiv:1906.05108). With
     J = 1/M sum_ij (r_ij - <u_i, v_j>)^2 + lambda |U|^2 + lambda |V|^2
 
 every device i steps first and then makes its gradients with the new u_i. The server adds them up,
-in the paper under Paillier encryption (`entrenous bench fedmf-paillier` makes that sum on a small
-example). With the rated items of i in the sums over j:
+in the paper under Paillier encryption, which changes no sum. With the rated items of i in the sums
+over j:
 
     u_i <- u_i - gamma sum_j (-2 v_j (r_ij - <u_i, v_j>) + 2 lambda u_i)    on the device
     Gradient_ij = -2 u_i (r_ij - <u_i, v_j>) + 2 lambda v_j                 sent

@@ -1,4 +1,4 @@
-"""The commands that the laboratory brings to `entrenous`: experiment, papers and bench."""
+"""The commands that the laboratory brings to `entrenous`: experiment, papers, bridge and bench."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from entrenous.cli.brought import Commands
 
+from .bridge import bridge
 from .lab import bench, bench_names, experiment
 from .papers import papers
 
@@ -15,8 +16,8 @@ def commands() -> Commands:
     `entrenous.commands`.
     """
     return Commands(
-        {"Research": [experiment, papers, bench]},
-        {"benches": bench_names, "experiments": _experiments},
+        {"Research": [experiment, papers, bridge, bench]},
+        {"benches": bench_names, "bridges": _bridges, "experiments": _experiments},
     )
 
 
@@ -24,3 +25,9 @@ def _experiments() -> Iterable[str]:
     from ..papers.runner import experiments
 
     return experiments()
+
+
+def _bridges() -> Iterable[str]:
+    from entrenous_field.programs import programs
+
+    return [each.label.lower() for each in programs() if each.bridge]

@@ -15,15 +15,16 @@ s is the logistic function, t the number of the round. Means of the regularisers
 of a batch, as run: the second term keeps the views apart, and has no lower bound. Rates fall by
 `decay` each round. All devices begin with one w, b and D (as run).
 
-`fedrap-printed` has the rates, epochs and batch of the authors' instructions for MovieLens-100K.
-Its lambda is ours: with theirs, 0.1, the second term grows without end on a device with few rows,
-and the moves of C pass what can be added up.
+`fedrap-printed` has the settings of the authors' instructions for MovieLens-100K, and their
+program's lambda, 0.1. The second term then grows without end on a device with few rows: the
+program's own accuracy falls from its ninth round on, and here the moves of C may pass what can be
+added up (`entrenous bridge fedrap`).
 
 The authors' program (mtics/FedRAP) differs, and `reading=as-run` repeats it where that is cheap:
-the schedule (5) never reaches the loss, so that lambda and mu are constant; rates fall to 0.95 of
-themselves after each batch, anew each round; negatives are drawn once for all rounds, which it did
-until it became the version of the paper (550765d, 29 February 2024). Not repeated:
-it draws negatives that are never held out (`--negatives leaky` does that), ends a device's epochs
+the schedule (5) never reaches the loss, so that lambda and mu are constant, and rates fall to 0.95
+of themselves after each batch, anew each round. That is the program since it became the version of
+the paper (550765d, 29 February 2024), which draws negatives anew in each round. Not repeated: it
+draws negatives that are never held out (`--negatives leaky` does that), ends a device's epochs
 when its loss hardly changes, decays all weights (l2_regularization), judges validation and test
 by the same 99 items, and chooses its round by test figures.
 """
@@ -44,7 +45,7 @@ from entrenous.core.contract.settings import Settings
 from entrenous.core.contract.update import Total, Update, real
 from entrenous.core.keys import fold_name, folds, normals
 from entrenous.core.lanes.memory import owners_of, starts_of
-from entrenous.core.types import BoolArray, Float32Array, Int64Array, UInt64Array
+from entrenous.core.types import BoolArray, Float32Array, Int64Array
 from entrenous.kernels import bpr_mf
 from entrenous.kernels.logistic import logistic
 from entrenous.kernels.sampling import cohort
@@ -78,8 +79,6 @@ class FedRAPDevices(NamedTuple):
     """float32 [m], their constants."""
     begun: Annotated[BoolArray, axes()]
     """bool [m], true once a device has trained."""
-    draws: Annotated[UInt64Array, axes()]
-    """uint64 [m], the key of negatives that are drawn once."""
     own: Annotated[OwnRows, axes("items", "factors")]
     """The rows of D_u that differ from the first D."""
     changed: Annotated[OwnRows, axes("items", "factors")]
@@ -106,8 +105,8 @@ class FedRAP(Settings):
     reading: Literal["printed", "as-run"] = Field(
         "printed",
         description=(
-            "as-run: lambda and mu without schedule, rates that fall after each batch, and"
-            " negatives drawn once, as the authors' program had them before 29 February 2024"
+            "as-run: lambda and mu without schedule, and rates that fall after each batch, as in"
+            " the authors' program"
         ),
     )
     aggregation: Literal["on", "off"] = Field(
@@ -210,7 +209,6 @@ class FedRAP(Settings):
             np.zeros((m, self.factors), np.float32),
             np.zeros(m, np.float32),
             np.zeros(m, np.bool_),
-            folds(fold_name(key, "negatives"), users),
             none,
             none.copy(),
         )
@@ -226,14 +224,12 @@ class FedRAP(Settings):
         """Trains the devices by (3), batch after batch. Each sends the moves of C."""
         m = len(users)
         w, b = _functions(download, devices)
-        orders = folds(key, users)
         data = own_items.OwnItemsData(
             histories.ptr,
             histories.item,
             histories.avoid_ptr,
             histories.avoid,
-            orders if self.reading == "printed" else devices.draws,
-            orders,
+            folds(key, users),
         )
         rates = self._rates(int(download.round[0]))
         first = self._first_own(download)
@@ -242,17 +238,16 @@ class FedRAP(Settings):
         )
         own = OwnRows(learnt.ptr, learnt.item, learnt.own)
         begun = np.ones(m, np.bool_)
+        after = FedRAPDevices(learnt.w, learnt.c, begun, own, devices.changed)
         weight = np.ones(m, np.float32)
         if not self.aggregates:
             changed = OwnRows(learnt.ptr, learnt.item, learnt.common)
             nothing = np.zeros(m + 1, np.int64), np.zeros(0, np.int32)
-            after = FedRAPDevices(learnt.w, learnt.c, begun, devices.draws, own, changed)
-            return after, Update(*nothing, {}, {}, weight)
+            return after._replace(changed=changed), Update(*nothing, {}, {}, weight)
         # Rows of earlier rounds have not moved.
         item = learnt.item[learnt.sampled]
         moved = learnt.common[learnt.sampled] - download.common[item]
         ptr = starts_of(np.bincount(owners_of(learnt.ptr)[learnt.sampled], minlength=m))
-        after = FedRAPDevices(learnt.w, learnt.c, begun, devices.draws, own, devices.changed)
         return after, Update(ptr, item, {"c": moved}, {}, weight)
 
     def _rates(self, number: int) -> own_items.ViewsRates:
@@ -307,6 +302,12 @@ def _functions(download: FedRAPServer, devices: FedRAPDevices) -> tuple[Float32A
 ALGORITHMS = {
     "fedrap": FedRAP,
     "fedrap-printed": partial(
-        FedRAP, learning_rate=1e-4, learning_rate_item=1000.0, batch=2048, local_epochs=10
+        FedRAP,
+        reading="as-run",
+        learning_rate=1e-4,
+        learning_rate_item=1000.0,
+        apart=0.1,
+        batch=2048,
+        local_epochs=10,
     ),
 }

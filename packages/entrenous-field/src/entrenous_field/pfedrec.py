@@ -245,14 +245,12 @@ class PFedRec(Settings):
             negatives=self.negatives,
             batch=self.batch,
         )
-        keys = folds(key, users)
         data = own_items.OwnItemsData(
             histories.ptr,
             histories.item,
             histories.avoid_ptr,
             histories.avoid,
-            keys,
-            keys,
+            folds(key, users),
         )
         return own_items.train(rates, w, c, download.q, own, data, table)
 

@@ -70,9 +70,7 @@ class OwnItemsData(NamedTuple):
     avoid_ptr: Int64Array
     avoid: Int32Array
     keys: UInt64Array
-    """uint64 [m], name the negatives."""
-    orders: UInt64Array
-    """uint64 [m], name the orders of the samples."""
+    """uint64 [m], name the negatives, and the orders of the samples."""
 
 
 class OwnItemsLearnt(NamedTuple):
@@ -452,7 +450,7 @@ def _train(
         _forget(d, room)
         length = data.ptr[d + 1] - data.ptr[d]
         # The slots are free again: `sample` and `item` say all that training needs.
-        all_c[d] = _tune(rates, samples, length, all_c[d], data.orders[d], room)
+        all_c[d] = _tune(rates, samples, length, all_c[d], data.keys[d], room)
         for f in range(factors):
             all_w[d, f] = w[0, f]
         _keep(table, d, room, row)
@@ -592,7 +590,7 @@ def _train_views(
             # Rows of this training leave the device; rows of before stay as they are.
             sampled[room.ptr[d] + room.sample[s]] = True
         length = data.ptr[d + 1] - data.ptr[d]
-        all_c[d] = _tune_views(rates, samples, length, all_c[d], data.orders[d], room)
+        all_c[d] = _tune_views(rates, samples, length, all_c[d], data.keys[d], room)
         for f in range(factors):
             all_w[d, f] = w[0, f]
         _keep(mine, d, room, row)

@@ -39,6 +39,35 @@ class Passage(Settings):
 
 
 @final
+class Change(Settings):
+    """Lines of a program that give way to one of ours."""
+
+    # The path in the repository.
+    file: Said
+    first: PositiveInt  # line
+    last: PositiveInt  # line
+    # The statement in their place, without its indentation.
+    put: Said
+
+
+@final
+class Bridge(Settings):
+    """A program's own training on rows of ours: the names that it has for what is handed over."""
+
+    # Our algorithm that repeats the program, and its settings beside the usual ones.
+    ours: Said
+    # The arguments of its train.py, as in a shell; {rounds} and {seed} are filled in.
+    arguments: Said
+    # The file of rows that it reads, from its own folder.
+    rows: Said
+    # Its modules data, engine, model and metrics; class, which makes its model; and the method
+    # evaluate of its engine.
+    names: dict[str, Said]
+    # The change by which devices learn from nobody.
+    alone: tuple[Change, ...]
+
+
+@final
 class Program(Settings):
     """The program of a system as it was read, and what is missing."""
 
@@ -66,6 +95,8 @@ class Program(Settings):
     answer: Said
     # What else a reader has to know.
     note: Said
+    # The way to train the program itself on rows of ours; None if nobody has built it.
+    bridge: Bridge | None = None
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
