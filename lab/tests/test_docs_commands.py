@@ -32,6 +32,7 @@ OTHERS = (
 )
 # Commands that need a federation, hours, or Ray: their words are read, and no more is done.
 READ_ONLY = (
+    "bridge",
     "federation",
     "server",
     "node",
