@@ -11,7 +11,6 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-import time
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -92,7 +91,6 @@ def bridged(
     EntrenousError, with the program's last words, where it fails.
     """
     bridge = _bridge_of(program, folder)
-    began = time.perf_counter()
     runs = {rounds: _ours(bridge, how, rounds) for rounds in how.looks}
     split: Split = runs[how.looks[0]].split
     numbered = numbered_of(split, program.label)
@@ -118,7 +116,6 @@ def bridged(
         "commit": program.commit,
         "ours": bridge.ours,
         **{name: str(value) for name, value in vars(how).items()},
-        "seconds": round(time.perf_counter() - began, 1),
         "looks": [look._asdict() for look in looks],
     }
     (out / "bridge.json").write_text(json.dumps(about, indent=1) + "\n")

@@ -17,8 +17,8 @@ of a batch, as run: the second term keeps the views apart, and has no lower boun
 
 `fedrap-printed` has the settings of the authors' instructions for MovieLens-100K, and their
 program's lambda, 0.1. The second term then grows without end on a device with few rows: the
-program's own accuracy falls from its ninth round on, and here the moves of C may pass what can be
-added up (`entrenous bridge fedrap`).
+program's own accuracy falls after eight rounds, and here the moves of C may pass what can be added
+up (`entrenous bridge fedrap`).
 
 The authors' program (mtics/FedRAP) differs, and `reading=as-run` repeats it where that is cheap:
 the schedule (5) never reaches the loss, so that lambda and mu are constant, and rates fall to 0.95
