@@ -115,7 +115,7 @@ def program(tmp_path: Path) -> tuple[Program, Path, Path]:
     assert real.bridge
     alone = real.bridge.alone[0].model_copy(update={"first": 13, "last": 13})
     made = Bridge(
-        ours="pfedrec",
+        ours="pfedrec learning_rate=0.2",
         arguments="{rounds}",
         rows="rows.dat",
         names={**real.bridge.names, "evaluate": "evaluate"},
@@ -162,9 +162,9 @@ def test_a_program_that_fails_is_told_by_its_last_words(
     tmp_path: Path, program: tuple[Program, Path, Path], plan: BridgePlan
 ) -> None:
     made, folder, _ = program
-    bare = replace(plan, python=Path(sys.executable), looks=(1,))
-    with pytest.raises(EntrenousError, match=r"No module named 'torch'.*--python"):
-        bridged(made, folder, bare, tmp_path / "out")
+    (tmp_path / "library" / "torch.py").write_text("import no_such_library")
+    with pytest.raises(EntrenousError, match=r"No module named 'no_such_library'.*--python"):
+        bridged(made, folder, replace(plan, looks=(1,)), tmp_path / "out")
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from entrenous_field.programs import Bridge, Change, Program
 
 import entrenous
 from entrenous.core.contract.protocols import Progress, silent
+from entrenous.core.contract.settings import parse_assignments
 from entrenous.core.errors import EntrenousError, EntrenousWarning, InputError
 from entrenous.core.types import Int64Array
 from entrenous.data.split.export import write
@@ -112,7 +113,6 @@ def bridged(
         for rounds, file in zip(how.looks, files, strict=True)
     ]
     about = {
-        "program": program.repository,
         "commit": program.commit,
         "ours": bridge.ours,
         **{name: str(value) for name, value in vars(how).items()},
@@ -181,19 +181,21 @@ def numbered_of(split: Split, label: str) -> Numbered:
 
 def _ours(bridge: Bridge, how: BridgePlan, rounds: int) -> Any:
     """The run of our system for so many rounds."""
-    settings = {"aggregation": "off"} if how.alone else {}
+    name, *chosen = bridge.ours.split()
+    if how.alone:
+        chosen.append("aggregation=off")
     with warnings.catch_warnings():
         # Whoever builds a bridge knows about the leak.
         warnings.filterwarnings("ignore", "LEAKY", EntrenousWarning)
         return entrenous.run(
-            bridge.ours,
+            name,
             data=how.data,
             protocol=how.protocol,
             seed=how.seed,
             rounds=rounds,
             refit=False,
             negatives=how.negatives,
-            settings=settings,
+            settings=parse_assignments(chosen, "ours"),
         )
 
 

@@ -93,5 +93,7 @@ def bridge(
     table(["rounds", *heads], rows)
     last = found[-1]
     agrees = "agrees" if abs(last.apart) <= AGREE else "does not agree"
-    say(f"after {last.rounds} rounds ours {agrees}: {last.apart:+.4f} of HR@10 (at most {AGREE})")
-    say(f"{folder}/bridge.json has all of it; {folder}/scores-N.csv the program's scores")
+    say(
+        f"after {last.rounds} rounds ours {agrees}: {last.apart:+.4f} of HR@10 (at most {AGREE});"
+        f" {folder} has the split, all scores and bridge.json"
+    )

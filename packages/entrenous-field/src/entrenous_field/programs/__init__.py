@@ -54,7 +54,7 @@ class Change(Settings):
 class Bridge(Settings):
     """A program's own training on rows of ours: the names that it has for what is handed over."""
 
-    # Our algorithm that repeats the program, and its settings beside the usual ones.
+    # Our algorithm that repeats the program, and settings name=value beside its usual ones.
     ours: Said
     # The arguments of its train.py, as in a shell; {rounds} and {seed} are filled in.
     arguments: Said

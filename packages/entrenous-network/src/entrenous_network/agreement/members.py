@@ -7,7 +7,7 @@ has its own entry and the newest head that it has verified.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Self, final
 
@@ -117,6 +117,23 @@ class LongerLog(Struct, frozen=True, array_like=True, forbid_unknown_fields=True
 
 
 @final
+class UsersByName(Mapping[str, Int64Array]):
+    """The users of each node, made when they are asked for: of a million members most never are."""
+
+    def __init__(self, nodes: Mapping[str, Member]) -> None:
+        self._nodes = nodes
+
+    def __getitem__(self, name: str) -> Int64Array:
+        return self._nodes[name].users
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._nodes)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+
+@final
 class Members:
     """The members of a federation of `users` users. nodes: those who are members now, by name.
     next_user: the first number that no user has or had. most_users: of one node that is or was a
@@ -223,9 +240,9 @@ class Members:
         return served
 
     @property
-    def everyone(self) -> dict[str, Int64Array]:
+    def everyone(self) -> Mapping[str, Int64Array]:
         """The users of each node, by name."""
-        return {name: member.users for name, member in self.nodes.items()}
+        return UsersByName(self.nodes)
 
     @property
     def former(self) -> list[Member]:

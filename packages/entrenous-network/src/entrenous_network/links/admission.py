@@ -129,21 +129,23 @@ class Admission:
         self, run: str, members: Mapping[str, Member], clock: Callable[[], float] = time.time
     ) -> None:
         self.run = run
-        self._members = dict(members)
+        self.change(members)
         self.joins: Joins | None = None
         self._clock = clock
-        # The node and the signed time of each checked header, by the header's sha256.
-        self._checked: OrderedDict[bytes, tuple[str, int]] = OrderedDict()
 
     def change(self, members: Mapping[str, Member]) -> None:
-        """Lets these members in from now on, and nobody else."""
-        self._members = dict(members)
-        # What was checked before was checked by other keys.
-        self._checked = OrderedDict()
+        """Lets these members in from now on, and nobody else. members: not copied, since a join
+        would then cost as much as there are members.
+        """
+        self._members = members
+        self._late: dict[str, Member] = {}
+        # The node and the signed time of each checked header, by the header's sha256: what was
+        # checked before was checked by other keys.
+        self._checked: OrderedDict[bytes, tuple[str, int]] = OrderedDict()
 
     def welcome(self, member: Member) -> None:
         """Lets one more member in."""
-        self._members[member.name] = member
+        self._late[member.name] = member
 
     def node(self, header: str) -> str:
         """Returns the name of the member that signed a header. Raises Denied."""
@@ -166,7 +168,7 @@ class Admission:
         except (FrameRefused, ValueError):
             raise Denied(401, "no-key") from None
         head = frame.head
-        member = self._members.get(frame.node)
+        member = self._late.get(frame.node) or self._members.get(frame.node)
         # A frame that a member signed for something else, or elsewhere, shows nothing here.
         if head.kind != KIND or head.run != self.run:
             raise Denied(401, "wrong-run")
