@@ -225,7 +225,7 @@ def test_one_thing_has_one_name_on_all_commands(command: Command) -> None:
         "federation join",
     } <= of["--load"]
     assert (
-        of["--negatives"] == {"run", "leakcheck"}
+        of["--negatives"] == {"run", "leakcheck", "bridge"}
         and {"run", "tune", "leakcheck", "split"} <= of["--protocol"]
     )
     assert {"try", "new", "identity", "invite", "join", "recommend", "status"} <= set(
