@@ -92,9 +92,10 @@ def bridged(
     EntrenousError, with the program's last words, where it fails.
     """
     bridge = _bridge_of(program, folder)
-    runs = {rounds: _ours(bridge, how, rounds) for rounds in how.looks}
-    split: Split = runs[how.looks[0]].split
+    # A round is enough to make the split: what the program cannot take is refused at once.
+    split: Split = _ours(bridge, how, 1).split
     numbered = numbered_of(split, program.label)
+    runs = {rounds: _ours(bridge, how, rounds) for rounds in how.looks}
     write(split, out / "split")
     with tempfile.TemporaryDirectory(dir=out) as work:
         home = Path(work) / "program"

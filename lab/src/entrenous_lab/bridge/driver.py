@@ -25,9 +25,9 @@ from unittest.mock import MagicMock
 import numpy as np
 import torch
 
-# Libraries that a program imports to log, and to notify its author: nothing of them is needed.
 SCRIPT = "train.py"
 PARTS = ("data", "engine", "model", "metrics")  # modules of a program
+# Libraries that a program imports to log, and to notify its author: nothing of them is needed.
 ASIDE = ("tensorboardX", "coloredlogs", "requests")
 
 
