@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -173,13 +174,14 @@ def test_a_program_that_fails_is_told_by_its_last_words(
         ({"protocol": "temporal-80-20"}, "99 candidates"),
         ({"protocol": "loo-50"}, "99 candidates"),
         ({}, "users without a row"),
+        ({"python": Path("no-such-python")}, "--python: no-such-python is no program"),
     ],
 )
 def test_what_a_program_cannot_take_is_refused_before_anything_is_written(
     tmp_path: Path,
     program: tuple[Program, Path, Path],
     plan: BridgePlan,
-    change: dict[str, str],
+    change: dict[str, Any],
     told: str,
 ) -> None:
     made, folder, _ = program
@@ -188,7 +190,7 @@ def test_what_a_program_cannot_take_is_refused_before_anything_is_written(
         with Path(plan.data).open("a") as rows:
             rows.write("short,i1,1\nshort,i2,2\n")
     with pytest.raises(InputError, match=told):
-        bridged(made, folder, replace(plan, **change), tmp_path / "out")  # type: ignore[arg-type]
+        bridged(made, folder, replace(plan, **change), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

@@ -92,6 +92,9 @@ def bridged(
     EntrenousError, with the program's last words, where it fails.
     """
     bridge = _bridge_of(program, folder)
+    if shutil.which(how.python) is None:
+        needed = "an interpreter with torch, pandas and scikit-learn"
+        raise InputError("--python", f"{how.python} is no program", expected=needed)
     # A round is enough to make the split: what the program cannot take is refused at once.
     split: Split = _ours(bridge, how, 1).split
     numbered = numbered_of(split, program.label)
@@ -255,8 +258,12 @@ def _run(
 ) -> None:
     """Runs the driver in the copy. Raises EntrenousError with the last line that it wrote."""
     log = out / "log.txt"
-    command = [str(how.python), str(DRIVER), str(task)]
-    with log.open("w") as words, _started(command, home, words) as running:
+    command = [how.python, DRIVER, task]
+    pipe = subprocess.PIPE
+    with (
+        log.open("w") as words,
+        subprocess.Popen(command, cwd=home, stdout=pipe, stderr=words, text=True) as running,
+    ):
         for rounds in _rounds(running):
             progress(rounds, how.looks[-1], f"round of {label}")
     if running.returncode:
@@ -265,17 +272,6 @@ def _run(
             f"{label}: its program ended with {last!r}; {log} has all that it wrote."
             f" It needs torch, pandas and scikit-learn in {how.python} (--python)"
         )
-
-
-def _started(command: list[str], home: Path, words: Any) -> subprocess.Popen[str]:
-    try:
-        return subprocess.Popen(command, cwd=home, stdout=subprocess.PIPE, stderr=words, text=True)
-    except OSError as problem:
-        raise InputError(
-            "--python",
-            f"{command[0]} cannot be started: {problem.strerror}",
-            expected="an interpreter with torch, pandas and scikit-learn",
-        ) from None
 
 
 def _rounds(running: subprocess.Popen[str]) -> Iterator[int]:

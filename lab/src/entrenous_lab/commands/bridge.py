@@ -70,7 +70,7 @@ def bridge(
     at_least("--looks", looks[0], 1)
     folder = out or Path(f"bridge-{name}")
     if folder.exists():
-        raise InputError("--out", f"{folder} exists", expected="a new folder")
+        raise InputError("--out", f"{folder} exists", fix="remove it, or name another")
     how = BridgePlan(
         data=data,
         protocol=protocol,
