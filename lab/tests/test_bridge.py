@@ -109,7 +109,8 @@ def program(tmp_path: Path) -> tuple[Program, Path, Path]:
     commit = subprocess.run(
         [*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True
     ).stdout.strip()
-    python = tmp_path / "python"
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
     python.write_text(f'#!/bin/sh\nPYTHONPATH={library} exec {sys.executable} "$@"\n')
     python.chmod(0o755)
     real = next(each for each in programs() if each.label == "PFedRec")
@@ -126,7 +127,11 @@ def program(tmp_path: Path) -> tuple[Program, Path, Path]:
 
 
 @pytest.fixture
-def plan(tmp_path: Path, program: tuple[Program, Path, Path]) -> BridgePlan:
+def plan(
+    tmp_path: Path, program: tuple[Program, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> BridgePlan:
+    # As people type them: places from where they are.
+    monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     lines = ["user,item,time"]
     for user in range(USERS):
@@ -134,14 +139,14 @@ def plan(tmp_path: Path, program: tuple[Program, Path, Path]) -> BridgePlan:
         lines += [f"u{user},i{item},{time}" for time, item in enumerate(items)]
     path = tmp_path / "rows.csv"
     path.write_text("\n".join(lines) + "\n")
-    return BridgePlan(data=str(path), looks=(1, 100), python=program[2])
+    return BridgePlan(data=str(path), looks=(1, 100), python=Path("bin", "python"))
 
 
 def test_its_leak_finds_every_held_out_item_alone_and_none_with_honest_negatives(
     tmp_path: Path, program: tuple[Program, Path, Path], plan: BridgePlan
 ) -> None:
     made, folder, _ = program
-    leaky = bridged(made, folder, replace(plan, alone=True), tmp_path / "leaky")
+    leaky = bridged(made, folder, replace(plan, alone=True), Path("leaky"))
     assert [look.rounds for look in leaky] == [1, 100]
     assert leaky[-1].theirs["hr@10"] == 1.0
     honest = bridged(

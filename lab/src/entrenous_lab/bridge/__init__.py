@@ -91,6 +91,8 @@ def bridged(
     for another commit and for a split that the program cannot take, before anything is written;
     EntrenousError, with the program's last words, where it fails.
     """
+    # The program runs in a folder of its own.
+    out = out.absolute()
     bridge = _bridge_of(program, folder)
     if shutil.which(how.python) is None:
         needed = "an interpreter with torch, pandas and scikit-learn"
@@ -103,7 +105,7 @@ def bridged(
     with tempfile.TemporaryDirectory(dir=out) as work:
         home = Path(work) / "program"
         _copy(folder, home, bridge.alone if how.alone else ())
-        task = _prepared(bridge, home, numbered, split, how, out.absolute())
+        task = _prepared(bridge, home, numbered, split, how, out)
         _run(program.label, task, home, how, out, progress)
     files = [out / f"scores-{rounds}.csv" for rounds in how.looks]
     found = entrenous.evaluate_files(*files, split=out / "split").found["rows"]
@@ -258,7 +260,9 @@ def _run(
 ) -> None:
     """Runs the driver in the copy. Raises EntrenousError with the last line that it wrote."""
     log = out / "log.txt"
-    command = [how.python, DRIVER, task]
+    # A link to an interpreter is not followed: by its place it finds its libraries.
+    python = Path(shutil.which(how.python) or how.python).absolute()
+    command = [python, DRIVER, task]
     pipe = subprocess.PIPE
     with (
         log.open("w") as words,
