@@ -308,10 +308,8 @@ def test_a_folder_without_known_files_and_one_with_too_many(tmp_path: Path) -> N
 
 
 def test_keywords_of_load_are_its_options() -> None:
-    """`LoadKeywords` is what editors show, `LoadOptions` is what is checked: the same names, and one
-    of former versions.
-    """
-    assert set(LoadKeywords.__annotations__) == {*LoadOptions.model_fields, "min_value"}
+    """`LoadKeywords` is what editors show, `LoadOptions` is what is checked: the same names."""
+    assert set(LoadKeywords.__annotations__) == set(LoadOptions.model_fields)
 
 
 @pytest.mark.parametrize(

@@ -64,10 +64,6 @@ class EntrenousWarning(UserWarning):
     """A warning about a result that is still valid."""
 
 
-class EntrenousDeprecation(EntrenousWarning):
-    """A warning about a name or a value that a later version no longer has."""
-
-
 class InputError(EntrenousError):
     """Bad input. Reads `where: problem; expected ...; fix`.
 

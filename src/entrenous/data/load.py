@@ -35,9 +35,8 @@ def load_arguments(values: Mapping[str, SettingValue]) -> dict[str, Any]:
     name or a wrong value.
     """
     options = LoadOptions.parse(values, "--load")
-    # Only those that were given, so that a manifest lists no defaults; an old name is gone.
-    given = dict.fromkeys("likes" if name == "min_value" else name for name in values)
-    return {name: getattr(options, name) for name in given}
+    # Only those that were given, so that a manifest lists no defaults.
+    return {name: getattr(options, name) for name in values}
 
 
 def load(
@@ -80,8 +79,8 @@ def load(
 
     likes: the rows that count as likes, for every algorithm and ranking: "any", "positive" (values
     above 0), "at_least=4", or the name of a column of labels. The others are left out; values stay.
-    min_value=4 is likes="at_least=4". not_rated: a value that means that a row is no rating; such
-    rows are left out before repeats are treated. Data with values of 0 or less needs one of these.
+    not_rated: a value that means that a row is no rating; such rows are left out before repeats are
+    treated. Data with values of 0 or less needs one of these.
 
     min_rows: after the other filters, keeps users and items with at least this many rows (the
     core).

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, final
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from ..core.contract.settings import Settings
-from ..core.deprecated import deprecated
 from ..core.errors import InputError
-from .likes import AT_LEAST, read_rule
+from .likes import read_rule
 from .scales import LOG, Scale
 
 Duplicates = Literal["same", "first", "last", "sum"]
@@ -55,7 +54,6 @@ class FrameKeywords(TypedDict, total=False):
     scale: Scale | None
     likes: str | tuple[str, float] | None
     not_rated: float | None
-    min_value: float | None
     min_rows: int
     features: str | Sequence[str] | None
 
@@ -166,25 +164,6 @@ class LoadOptions(Settings):
             " commas: categories between |, a number, or a list of numbers"
         ),
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _take_old_name(cls, given: Any) -> Any:
-        """Returns the options with `likes` in the place of `min_value`, its old name."""
-        if not isinstance(given, dict) or given.get("min_value") is None:
-            return given
-        options = dict(given)
-        old = options.pop("min_value")
-        rule = read_rule((AT_LEAST, old))
-        if options.get("likes") is not None and read_rule(options["likes"]) != rule:
-            raise InputError(
-                "min_value",
-                f"min_value={old} says likes={rule}, and likes={options['likes']} is given too",
-                expected="one rule",
-                fix="leave one of the two out",
-            )
-        deprecated(f"min_value={old}", f"likes={rule}", gone="0.4.0")
-        return {**options, "likes": rule}
 
     @property
     def bounds(self) -> tuple[float, float] | None:

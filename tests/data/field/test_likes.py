@@ -11,7 +11,7 @@ import pytest
 from small_data import interactions
 
 import entrenous
-from entrenous.core.errors import EntrenousDeprecation, InputError, NonFiniteError
+from entrenous.core.errors import InputError, NonFiniteError
 from entrenous.data.interactions import Interactions
 from entrenous.data.kept import arrays_of_rows, rows_from_arrays
 from entrenous.data.likes import keep_likes, liked, said
@@ -155,18 +155,6 @@ def test_values_stay_and_what_was_left_out_is_said(file: Callable[..., Path]) ->
     assert any("likes=at_least=4: rows with a value of 4 or more" in note for note in data.notes)
     # Users and items of dislikes alone are gone.
     assert data.items.ids.tolist() == ["a", "b"]
-
-
-def test_min_value_is_the_same_rule(file: Callable[..., Path]) -> None:
-    path = file(LABELS + "5,d,1\n")
-    with pytest.warns(EntrenousDeprecation, match="use likes=at_least=1"):
-        by_name = load(path, min_value=1)
-    by_rule = load(path, likes="at_least=1")
-    assert by_name.sha256() == by_rule.sha256() and by_name.notes == by_rule.notes
-    with pytest.warns(EntrenousDeprecation):
-        assert len(load(path, min_value=1, likes="at_least=1")) == len(by_rule)
-    with pytest.raises(InputError, match=r"min_value=1 says likes=at_least=1, and likes=any is"):
-        load(path, min_value=1, likes="any")
 
 
 def test_a_rule_without_values_is_refused(file: Callable[..., Path]) -> None:
