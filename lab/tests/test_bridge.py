@@ -93,13 +93,57 @@ for _ in range(int(sys.argv[1])):
         engine.evaluate([users, held, beside, others])
 """,
 }
+# A program of clients that scores what it never shows as a negative.
+CLIENTS = {
+    "rec.py": """
+import csv
+class RecDataModule:
+    def setup(self):
+        self.num_items = 0
+        self.pos_item_dict = {}
+        for row in csv.DictReader(open("rows/train.csv")):
+            self.pos_item_dict.setdefault(int(row["user"]), set()).add(int(row["item"]))
+        self.test = []
+        for row in csv.DictReader(open("rows/test.csv")):
+            beside = [int(item) for item in row["neg_sample"][1:-1].split(",")]
+            self.test.append((int(row["user"]), [*beside, int(row["pos_item"])]))
+            self.pos_item_dict[int(row["user"])].add(int(row["pos_item"]))
+""",
+    "measured.py": """
+def metrics(model, loader):
+    for user, items in loader:
+        model(user, items)
+""",
+    "fed.py": """
+import measured
+class FedDataModule:
+    def train_dataloader(self, cid=None, for_eval=False): raise ValueError("rows for a loss")
+class SimpleServer:
+    def evaluate(self, rows, train_loader=None):
+        measured.metrics(self.model, rows)
+""",
+    "fedtrain.py": """
+import sys
+import numpy as np
+from fed import FedDataModule, SimpleServer
+from rec import RecDataModule
+rows = RecDataModule()
+rows.setup()
+assert rows.num_items == 130
+server = SimpleServer()
+for number in range(int(sys.argv[1])):
+    known = rows.pos_item_dict if number else dict.fromkeys(rows.pos_item_dict, ())
+    server.model = lambda user, items: np.array([float(item in known[user]) for item in items])
+    server.evaluate(rows.test, train_loader=FedDataModule().train_dataloader(for_eval=True))
+""",
+}
 
 
 @pytest.fixture
 def program(tmp_path: Path) -> tuple[Program, Path, Path]:
     """A program as a registry has it, its folder, and an interpreter with its library."""
     folder, library = tmp_path / "program", tmp_path / "library"
-    for path, text in {**PROGRAM, "../library/torch.py": TORCH}.items():
+    for path, text in {**PROGRAM, **CLIENTS, "../library/torch.py": TORCH}.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         library.mkdir(exist_ok=True)
         (folder / path).write_text(text)
@@ -115,12 +159,17 @@ def program(tmp_path: Path) -> tuple[Program, Path, Path]:
     python.chmod(0o755)
     real = next(each for each in programs() if each.label == "PFedRec")
     assert real.bridge
-    alone = real.bridge.alone[0].model_copy(update={"first": 13, "last": 13})
+    # Two lines give way to one, before a line that has to be found all the same.
+    alone = real.bridge.alone[0].model_copy(update={"first": 12, "last": 13})
+    put = "users, items, beside, others = held"
+    same = alone.model_copy(update={"first": 15, "last": 15, "put": put})
     made = Bridge(
+        taken="",
         ours="pfedrec learning_rate=0.2",
         arguments="{rounds}",
         rows="rows.dat",
         names={**real.bridge.names, "evaluate": "evaluate"},
+        changes=(same,),
         alone=(alone,),
     )
     return real.model_copy(update={"commit": commit, "bridge": made}), folder, python
@@ -164,13 +213,45 @@ def test_its_leak_finds_every_held_out_item_alone_and_none_with_honest_negatives
     assert left == {"split", "scores-1.csv", "scores-100.csv", "log.txt", "bridge.json"}
 
 
+@pytest.mark.parametrize(
+    ("library", "told"),
+    [
+        ("import no_such_library", r"No module named 'no_such_library'.*--python"),
+        # Some programs catch what stops them.
+        ("raise SystemExit", "'it wrote nothing'.*log.txt has all that it wrote"),
+    ],
+)
 def test_a_program_that_fails_is_told_by_its_last_words(
+    tmp_path: Path,
+    program: tuple[Program, Path, Path],
+    plan: BridgePlan,
+    library: str,
+    told: str,
+) -> None:
+    made, folder, _ = program
+    (tmp_path / "library" / "torch.py").write_text(library)
+    with pytest.raises(EntrenousError, match=told):
+        bridged(made, folder, replace(plan, looks=(1,)), tmp_path / "out")
+
+
+def test_clients_of_a_server_get_rows_and_a_way_that_is_not_theirs_is_refused(
     tmp_path: Path, program: tuple[Program, Path, Path], plan: BridgePlan
 ) -> None:
     made, folder, _ = program
-    (tmp_path / "library" / "torch.py").write_text("import no_such_library")
-    with pytest.raises(EntrenousError, match=r"No module named 'no_such_library'.*--python"):
-        bridged(made, folder, replace(plan, looks=(1,)), tmp_path / "out")
+    assert made.bridge
+    names = {"script": "fedtrain.py", "data": "rec", "metrics": "measured", "clients": "fed"}
+    changed = {"names": names, "rows": "rows/rows.csv", "alone": (), "changes": ()}
+    bridge = made.bridge.model_copy(update=changed)
+    made = made.model_copy(update={"bridge": bridge, "rule": "avoids all candidates"})
+    leaky = bridged(made, folder, plan, tmp_path / "leaky")
+    assert leaky[0].theirs["hr@10"] < 0.7 and leaky[1].theirs["hr@10"] == 1.0
+    plan = replace(plan, negatives="train", looks=(1, 2))
+    honest = bridged(made, folder, plan, tmp_path / "honest")
+    assert honest[1].theirs["hr@10"] < 0.7
+    # Ours avoids what its program avoids: no leak in either.
+    assert honest[0].ours == leaky[0].ours
+    with pytest.raises(InputError, match=r"--alone: .* keeps no items of its own"):
+        bridged(made, folder, replace(plan, alone=True), tmp_path / "alone")
 
 
 @pytest.mark.parametrize(

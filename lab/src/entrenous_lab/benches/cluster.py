@@ -7,7 +7,6 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-import numpy as np
 from entrenous_ray.crew import Crew
 from entrenous_ray.engine import EngineOptions, crew
 from entrenous_ray.rounds import ShardedRounds
@@ -23,7 +22,7 @@ from entrenous.runs.recommenders import fitted
 from entrenous.systems.fcf import FCF
 from entrenous.systems.fpl import FPL
 
-from .timing import cost, interleaved
+from .timing import interleaved
 
 SHARDS, TURNS = 2, 3
 ALGORITHMS: dict[str, Any] = {"fpl": FPL(factors=20, triples=0, cohort=0), "fcf": FCF(factors=20)}
@@ -31,8 +30,7 @@ ALGORITHMS: dict[str, Any] = {"fpl": FPL(factors=20, triples=0, cohort=0), "fcf"
 
 def cluster(threads: int, progress: Progress) -> dict[str, Any]:
     """Wall seconds of a round of everybody on data of MovieLens-1M's size (6,040 users, 3,706
-    items, 10^6 rows): two threads and two Ray workers of one thread against one process, and a
-    round of the workers in which nobody trains: what goes down, up and is added.
+    items, 10^6 rows): two threads and two Ray workers of one thread against one process.
     """
     data, found = (
         synthetic(users=6040, items=3706, interactions=1_000_000, skew=0.65, seed=0),
@@ -62,44 +60,17 @@ def _measured(hired: Crew, name: str, data: Interactions) -> dict[str, float]:
 
     costs = interleaved(TURNS, *(lambda way=way: one_more(way) for way in range(len(ways))))
     one, threads, shards = (statistics.median(each.wall for each in of) for of in costs)
-    if (
-        len(
-            {
-                model_sha256(fitted(rounds, training).arrays)
-                for rounds, training in zip(ways, now, strict=True)
-            }
-        )
-        != 1
-    ):
-        raise EntrenousError(f"{name}: the models differ")
-    between = _nobody_trains(hired, ways[-1], now[-1].server)
-    parts = {
-        "threads_to_one": threads / one,
-        "shards_to_one": shards / one,
-        "shards_to_threads": shards / threads,
+    models = {
+        model_sha256(fitted(rounds, training).arrays)
+        for rounds, training in zip(ways, now, strict=True)
     }
+    if len(models) != 1:
+        raise EntrenousError(f"{name}: the models differ")
     return {
         "seconds_one_process": one,
-        **parts,
-        "milliseconds_between": 1e3 * between,
-        "share_between": between / shards,
+        "threads_to_one": threads / one,
+        "shards_to_one": shards / one,
     }
-
-
-def _nobody_trains(hired: Crew, rounds: Any, server: Any) -> float:
-    """Seconds of a round of the workers without devices: the model to each, a sum from each."""
-    download, nobody = rounds.algorithm.download(server), np.empty(0, np.int64)
-
-    def empty_round() -> None:
-        ref = hired.put(download)
-        list(
-            hired.call(
-                "work", {number: (ref, nobody, np.uint64(0)) for number in range(hired.many)}
-            )
-        )
-
-    empty_round()
-    return statistics.median(cost(empty_round).wall for _ in range(15))
 
 
 BENCHES = {"cluster": cluster}

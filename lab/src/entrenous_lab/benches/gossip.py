@@ -1,9 +1,8 @@
-"""Speed of gossip: what a received model costs, and a run of the length of PEPPER's."""
+"""Speed of gossip: what a received model costs."""
 
 from __future__ import annotations
 
 import statistics
-import time
 from typing import Any
 
 import numpy as np
@@ -19,19 +18,14 @@ from entrenous.systems.pepper import PepperGMF
 from .timing import interleaved, peak_rss_mb
 
 PROTOCOL, FACTORS, VIEW = "pepper-85-15", 8, 3
-MODEL_LIMIT, SWEEP_LIMIT, RUN_LIMIT = (
-    60.0,
-    0.1,
-    60.0,
-)  # microseconds a model; CPU seconds a sweep; seconds of a run on two cores
-ROUNDS = 283  # to convergence in the paper (table 8), whose nodes compute for 53.4 s each
+MODEL_LIMIT, SWEEP_LIMIT = 60.0, 0.1  # microseconds a model; CPU seconds a sweep
 
 
 def gossip(threads: int, progress: Progress) -> dict[str, Any]:
     """PEPPER over matrix factorisation (d = 8) between all 943 users of MovieLens-100K: CPU
     microseconds for each received model with all that belongs to it (events, headers, both
-    evaluations, merge, a local epoch), against merging two models in NumPy; a sweep, in which every
-    node receives one; and wall seconds of 283 rounds of three pushes.
+    evaluations, merge, a local epoch), against merging two models in NumPy; and a sweep, in which
+    every node receives one.
     """
     one, three = started(1, 1), started(VIEW, 1)
     width = one[1].pool.values.shape[1]
@@ -46,21 +40,16 @@ def gossip(threads: int, progress: Progress) -> dict[str, Any]:
         statistics.median(cost.cpu for cost in each) for each in (sweeps, rounds, merges)
     )
     each = 1e6 * a_round / (943 * VIEW)
-    seconds, workers = _run(threads, progress)
     return {
         "microseconds_per_model": each,
         "cpu_seconds_per_sweep": sweep,
         "ratio": each / (1e6 * merge / 943),
         "ratio_to_limit": each / MODEL_LIMIT,
         "sweep_ratio_to_limit": sweep / SWEEP_LIMIT,
-        "run_seconds": seconds,
-        "run_ratio_to_limit": seconds / RUN_LIMIT,
-        "threads": workers,
         "peak_rss_mb": peak_rss_mb(),
         "against": (
             f"x + w (y - x) of two such models in NumPy: {1e6 * merge / 943:.1f} us; limits:"
-            f" {MODEL_LIMIT:g} us a model, {SWEEP_LIMIT:g} CPU s a sweep, {RUN_LIMIT:g} s for"
-            f" {ROUNDS} rounds of {VIEW} pushes on two cores"
+            f" {MODEL_LIMIT:g} us a model, {SWEEP_LIMIT:g} CPU s a sweep"
         ),
     }
 
@@ -83,16 +72,6 @@ def advanced(state: list[Any]) -> Swarm:
     """Advance a gossip training by one round. state: the training and its present state."""
     made, swarm = state
     return made.advance(swarm, swarm.round + 1)
-
-
-def _run(threads: int, progress: Progress) -> tuple[float, int]:
-    """Wall seconds of the paper's number of rounds."""
-    state = started(VIEW, threads)
-    began, swarm = time.perf_counter(), state[1]
-    for number in range(ROUNDS):
-        swarm = advanced([state[0], swarm])
-        progress(number + 1, ROUNDS, "round")
-    return time.perf_counter() - began, Threads(threads).workers
 
 
 BENCHES = {"gossip": gossip}

@@ -14,10 +14,9 @@ from entrenous.core.types import Float32Array
 from entrenous.data.load import load
 from entrenous.federation.rounds import Rounds
 from entrenous.federation.shard import Threads
-from entrenous.systems.cali3f import Cali3F
 from entrenous.systems.fedavg import FedAvg
 
-from .timing import interleaved, peak_rss_mb
+from .timing import interleaved
 
 PUBLISHED = 5.3  # CPU s: PFedRec's authors' program, 943 devices, one local epoch (a smaller model)
 FACTORS, LAYERS, BATCH = 8, (16, 8), 256
@@ -101,26 +100,4 @@ def _one_batch(
     return [gmf * q, gmf * p, d1 @ w1.T, a0.T @ d1, a1.T @ d2, last.T @ error]
 
 
-def cali3f_ml_1m(threads: int, progress: Progress) -> dict[str, Any]:
-    """Cali3F-NeuMF with its defaults on MovieLens-1M (6,040 devices): seconds of a round and the
-    most memory held, against 1 GB.
-    """
-    rounds = Rounds(Cali3F(), load("ml-1m"), executor=Threads(threads))
-    state = [rounds.start()]
-
-    def ours() -> None:
-        state[0] = rounds.one_round(state[0])
-
-    (costs,) = interleaved(1, ours)
-    peak = peak_rss_mb()
-    return {
-        "seconds": statistics.median(c.wall for c in costs),
-        "cpu_seconds": statistics.median(c.cpu for c in costs),
-        "peak_rss_mb": peak,
-        "ratio": peak / 1024,
-        "threads": rounds.executor.workers,
-        "against": "1 GB of memory",
-    }
-
-
-BENCHES = {"ncf-round": ncf_round, "cali3f-ml-1m": cali3f_ml_1m}
+BENCHES = {"ncf-round": ncf_round}

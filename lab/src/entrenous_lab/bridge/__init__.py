@@ -11,23 +11,27 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
 import numpy as np
-from entrenous_field.programs import Bridge, Change, Program
+from entrenous_field.programs import Bridge, Change, Program, programs
 
 import entrenous
 from entrenous.core.contract.protocols import Progress, silent
 from entrenous.core.contract.settings import parse_assignments
-from entrenous.core.errors import EntrenousError, EntrenousWarning, InputError
+from entrenous.core.errors import EntrenousError, InputError
 from entrenous.core.types import Int64Array
 from entrenous.data.split.export import write
 from entrenous.data.split.types import Split
-from entrenous.runs.options import Negatives
+from entrenous.evaluation.protocol import evaluate
+from entrenous.federation.rounds import Rounds
+from entrenous.runs.options import Negatives, RunPlan
+from entrenous.runs.pipeline import Material, material
+from entrenous.runs.plan import check, leaky, make
+from entrenous.runs.recommenders import fitted
 
 DRIVER = Path(__file__).with_name("driver.py")
 COMPARED = ("hr@10", "ndcg@10")
@@ -42,7 +46,8 @@ class BridgePlan:
 
     data: str = "ml-100k"
     protocol: str = "loo-99"
-    # leaky: as the program draws negatives. train: any item without a training row of the user.
+    # leaky: as the program draws negatives; ours with the leak if the program has it. train: any
+    # item without a training row of the user.
     negatives: Negatives = "leaky"
     # True: devices learn from nobody.
     alone: bool = False
@@ -88,38 +93,38 @@ def bridged(
     split, which is written into `out` beside the program's scores and `bridge.json`.
 
     folder: a checkout of the program's repository at the commit that was read. Raises InputError
-    for another commit and for a split that the program cannot take, before anything is written;
+    for another commit and for what the program cannot do, before anything is written;
     EntrenousError, with the program's last words, where it fails.
     """
     # The program runs in a folder of its own.
     out = out.absolute()
-    bridge = _bridge_of(program, folder)
+    bridge, taken = _bridge_of(program, folder)
+    if how.alone and not bridge.alone:
+        problem = f"a device of {program.label}'s program keeps no items of its own"
+        raise InputError("--alone", problem, fix="leave it out")
     if shutil.which(how.python) is None:
         needed = "an interpreter with torch, pandas and scikit-learn"
         raise InputError("--python", f"{how.python} is no program", expected=needed)
-    # A round is enough to make the split: what the program cannot take is refused at once.
-    split: Split = _ours(bridge, how, 1).split
+    plan = _plan(bridge, how, taken.accused)
+    given = material(plan)
+    split = given.parts[0]
     numbered = numbered_of(split, program.label)
-    runs = {rounds: _ours(bridge, how, rounds) for rounds in how.looks}
+    ours = list(_curve(plan, given, how.looks))
     write(split, out / "split")
     with tempfile.TemporaryDirectory(dir=out) as work:
         home = Path(work) / "program"
-        _copy(folder, home, bridge.alone if how.alone else ())
+        _copy(folder, home, bridge.changes + (bridge.alone if how.alone else ()))
         task = _prepared(bridge, home, numbered, split, how, out)
         _run(program.label, task, home, how, out, progress)
     files = [out / f"scores-{rounds}.csv" for rounds in how.looks]
     found = entrenous.evaluate_files(*files, split=out / "split").found["rows"]
     theirs = {(row["file"], row["metric"]): row["value"] for row in found}
     looks = [
-        BridgeLook(
-            rounds,
-            {name: theirs[file.name, name] for name in COMPARED},
-            {name: runs[rounds].metrics[name] for name in COMPARED},
-        )
-        for rounds, file in zip(how.looks, files, strict=True)
+        BridgeLook(rounds, {name: theirs[file.name, name] for name in COMPARED}, mine)
+        for rounds, file, mine in zip(how.looks, files, ours, strict=True)
     ]
     about = {
-        "commit": program.commit,
+        "commit": taken.commit,
         "ours": bridge.ours,
         **{name: str(value) for name, value in vars(how).items()},
         "looks": [look._asdict() for look in looks],
@@ -131,12 +136,17 @@ def bridged(
 # ---- before anything is written ------------------------------------------------------------------
 
 
-def _bridge_of(program: Program, folder: Path) -> Bridge:
-    """The bridge of a program. Raises InputError without one, and for another version of it."""
-    if program.bridge is None:
+def _bridge_of(program: Program, folder: Path) -> tuple[Bridge, Program]:
+    """The bridge of a system, and the program that it takes. Raises InputError without one, and for
+    another version of the program.
+    """
+    bridge = program.bridge
+    if bridge is None:
         raise InputError(
             program.label, "nobody has built a bridge to it", expected="a program that has one"
         )
+    if bridge.taken:
+        program = next(each for each in programs() if each.label == bridge.taken)
     get = f"git clone {program.repository} FOLDER && git -C FOLDER checkout {program.commit}"
     said = subprocess.run(
         ["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
@@ -148,7 +158,7 @@ def _bridge_of(program: Program, folder: Path) -> Bridge:
             expected=f"a checkout of {program.commit}",
             fix=get,
         )
-    return program.bridge
+    return bridge, program
 
 
 def numbered_of(split: Split, label: str) -> Numbered:
@@ -185,36 +195,56 @@ def numbered_of(split: Split, label: str) -> Numbered:
 # ---- our system ----------------------------------------------------------------------------------
 
 
-def _ours(bridge: Bridge, how: BridgePlan, rounds: int) -> Any:
-    """The run of our system for so many rounds."""
+def _plan(bridge: Bridge, how: BridgePlan, accused: bool) -> RunPlan:
+    """The plan of our system. Raises InputError for one that cannot be run."""
     name, *chosen = bridge.ours.split()
     if how.alone:
         chosen.append("aggregation=off")
-    with warnings.catch_warnings():
-        # Whoever builds a bridge knows about the leak.
-        warnings.filterwarnings("ignore", "LEAKY", EntrenousWarning)
-        return entrenous.run(
-            name,
-            data=how.data,
-            protocol=how.protocol,
-            seed=how.seed,
-            rounds=rounds,
-            refit=False,
-            negatives=how.negatives,
-            settings=parse_assignments(chosen, "ours"),
+    plan = RunPlan(
+        algorithm=name,
+        data=how.data,
+        protocol=how.protocol,
+        seed=how.seed,
+        refit=False,
+        negatives=how.negatives if accused else "train",
+        settings=parse_assignments(chosen, "ours"),
+    )
+    check(plan)
+    return plan
+
+
+def _curve(plan: RunPlan, given: Material, looks: tuple[int, ...]) -> Iterator[dict[str, float]]:
+    """The accuracy of our system after each of some rounds, of one training."""
+    split = given.parts[0]
+    avoid = split.all_rows if leaky(plan) else None
+    # Every system with a bridge has a server.
+    algorithm: Any = make(plan, given.rows)
+    rounds = Rounds(algorithm, split.train, seed=plan.seed, avoid=avoid)
+    training = rounds.start()
+    for look in looks:
+        training = rounds.advance(training, look)
+        found = evaluate(
+            fitted(rounds, training).recommender,
+            split.train,
+            split.test,
+            label=plan.algorithm,
+            seed=plan.seed,
+            also_mask=split.left_out,
         )
+        yield {name: found.metrics[name] for name in COMPARED}
 
 
 # ---- the program ---------------------------------------------------------------------------------
 
 
 def _copy(folder: Path, home: Path, changes: tuple[Change, ...]) -> None:
-    """Copies the scripts of a program, with some changes."""
-    for path in sorted(folder.rglob("*.py")):
+    """Copies the scripts of a program and their settings, with some changes."""
+    for path in sorted((*folder.rglob("*.py"), *folder.rglob("*.yaml"))):
         copy = home / path.relative_to(folder)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
-    for change in changes:
+    # From the end, since a change moves the lines after it.
+    for change in sorted(changes, key=lambda change: change.first, reverse=True):
         path = home / change.file
         lines = path.read_text().splitlines()
         first = lines[change.first - 1]
@@ -240,6 +270,7 @@ def _prepared(
     task = {
         "arguments": shlex.split(bridge.arguments.format(**filled)),
         "names": bridge.names,
+        "rows": bridge.rows,
         "users": split.train.users.ids.tolist(),
         "items": split.train.items.ids[numbered.items].tolist(),
         "histories": histories,
@@ -270,11 +301,13 @@ def _run(
     ):
         for rounds in _rounds(running):
             progress(rounds, how.looks[-1], f"round of {label}")
-    if running.returncode:
+    # Some programs catch what stops them, and end as if they were done.
+    if running.returncode or not (out / f"scores-{how.looks[-1]}.csv").exists():
         last = (log.read_text().strip().splitlines() or ["it wrote nothing"])[-1]
         raise EntrenousError(
             f"{label}: its program ended with {last!r}; {log} has all that it wrote."
-            f" It needs torch, pandas and scikit-learn in {how.python} (--python)"
+            f" It needs torch, pandas, scikit-learn and what its README names in {how.python}"
+            " (--python)"
         )
 
 

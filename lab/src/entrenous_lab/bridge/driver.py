@@ -7,6 +7,9 @@ and imports nothing of Entrenous. All changes are made in memory, before the pro
 CUDA, our candidates of the test rows, batches by index in place of one sample at a time, the seed,
 and, if asked for, negatives that may be held-out items. The program's own loop then trains,
 aggregates and scores. Scores of the test rows are written after some of its rounds.
+
+Programs have one of two forms: an engine that trains all devices and a sampler of all rows, or
+(CoLR) clients and a server, with rows in two files.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ import json
 import random
 import runpy
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -25,10 +29,11 @@ from unittest.mock import MagicMock
 import numpy as np
 import torch
 
-SCRIPT = "train.py"
 PARTS = ("data", "engine", "model", "metrics")  # modules of a program
-# Libraries that a program imports to log, and to notify its author: nothing of them is needed.
-ASIDE = ("tensorboardX", "coloredlogs", "requests")
+PARTS_OF_CLIENTS = ("data", "clients", "metrics")
+# Libraries that a program imports to log, to notify its author, and to solve what our change of it
+# has solved: nothing of them is needed.
+ASIDE = ("tensorboardX", "coloredlogs", "requests", "wandb", "cvxpy")
 
 
 class Batches:
@@ -123,16 +128,20 @@ def watched(engine: Any, metrics: Any, task: dict[str, Any]) -> None:
 def write_scores(path: Path, lists: list[list[Any]], task: dict[str, Any]) -> None:
     """Writes the scores of each test row and its candidates, by the ids of the exported split."""
     users, items = task["users"], task["items"]
+    scored = chain(zip(*lists[:3], strict=True), zip(*lists[3:], strict=True))
+    named = ((users[user], items[item], repr(score)) for user, item, score in scored)
+    write_rows(path, ("user", "item", "score"), named)
+
+
+def write_rows(path: Path, names: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:
+    """Writes a file of rows."""
     with path.open("w", newline="") as file:
-        out = csv.writer(file)
-        out.writerow(("user", "item", "score"))
-        for user, item, score in (*zip(*lists[:3], strict=True), *zip(*lists[3:], strict=True)):
-            out.writerow((users[user], items[item], repr(score)))
+        csv.writer(file).writerows(chain([names], rows))
 
 
 def sized(model: Any, task: dict[str, Any]) -> None:
     """Tells a program's engine how many users and items there are, which it knows by heart."""
-    original: Callable[..., None] = model.__init__
+    original = model.__init__
     size = {"num_users": len(task["users"]), "num_items": len(task["items"])}
 
     def init(self: Any, config: dict[str, Any]) -> None:
@@ -140,6 +149,71 @@ def sized(model: Any, task: dict[str, Any]) -> None:
         original(self, config)
 
     model.__init__ = init
+
+
+# ---- clients and a server ------------------------------------------------------------------------
+
+
+def with_our_files(data: Any, clients: Any, task: dict[str, Any]) -> None:
+    """Writes the rows where a program reads them, and lets it know all items. Rows for the loss on
+    training rows, which it draws for each evaluation, are left out.
+    """
+    histories = task["histories"]
+    folder = Path(task["rows"]).parent
+    pairs = ((user, item, 1) for user, items in enumerate(histories) for item in items)
+    write_rows(folder / "train.csv", ("user", "item", "rating"), pairs)
+    held = zip(range(len(histories)), task["test"], task["candidates"], strict=True)
+    write_rows(folder / "test.csv", ("user", "pos_item", "neg_sample"), held)
+    original = data.RecDataModule.setup
+    loader = clients.FedDataModule.train_dataloader
+
+    def setup(self: Any) -> None:
+        original(self)
+        self.num_items = len(task["items"])
+        if task["negatives"] == "train":
+            self.pos_item_dict = dict(enumerate(map(set, histories)))
+
+    def train_dataloader(self: Any, cid: Any = None, for_eval: bool = False) -> Any:
+        return None if for_eval else loader(self, cid)
+
+    data.RecDataModule.setup = setup
+    clients.FedDataModule.train_dataloader = train_dataloader
+
+
+def watched_server(clients: Any, metrics: Any, task: dict[str, Any]) -> None:
+    """Writes the scores of the test rows after some rounds; other rounds are not evaluated."""
+    evaluate = clients.SimpleServer.evaluate
+    measure = metrics.metrics
+    users = range(len(task["test"]))
+    seen = {"round": 0}
+
+    def evaluated(self: Any, *loaders: Any, **named: Any) -> Any:
+        seen["round"] += 1
+        print(f"round {seen['round']}", flush=True)
+        return evaluate(self, *loaders, **named) if seen["round"] in task["looks"] else {}
+
+    def measured(model: Any, *rest: Any, **named: Any) -> Any:
+        scores: list[float] = []
+
+        def scored(user: Any, item: Any) -> Any:
+            found = model(user, item)
+            scores.extend(found.tolist())
+            return found
+
+        found = measure(scored, *rest, **named)
+        # A user's test item comes after the candidates.
+        of_user = [scores[100 * user : 100 * user + 100] for user in users]
+        one = [users, task["test"], [mine[-1] for mine in of_user]]
+        beside = [user for user in users for _ in range(99)]
+        others = [beside, [*chain(*task["candidates"])], [x for mine in of_user for x in mine[:-1]]]
+        write_scores(Path(task["out"]) / f"scores-{seen['round']}.csv", one + others, task)
+        return found
+
+    clients.SimpleServer.evaluate = evaluated
+    metrics.metrics = measured
+
+
+# ---- any program ---------------------------------------------------------------------------------
 
 
 def main(path: Path) -> None:
@@ -154,17 +228,22 @@ def main(path: Path) -> None:
     without_cuda()
     sample_of_sets()
     names = task["names"]
-    data, engine, model, metrics = map(importlib.import_module, map(names.get, PARTS))
-    with_our_candidates(data.SampleGenerator, task)
-    engine.DataLoader = Batches  # type: ignore[attr-defined]
-    sized(getattr(model, names["class"]), task)
-    watched(engine.Engine, metrics.MetronAtK, task)
+    if "clients" in names:
+        data, clients, metrics = map(importlib.import_module, map(names.get, PARTS_OF_CLIENTS))
+        with_our_files(data, clients, task)
+        watched_server(clients, metrics, task)
+    else:
+        data, engine, model, metrics = map(importlib.import_module, map(names.get, PARTS))
+        with_our_candidates(data.SampleGenerator, task)
+        engine.DataLoader = Batches  # type: ignore[attr-defined]
+        sized(getattr(model, names["class"]), task)
+        watched(engine.Engine, metrics.MetronAtK, task)
     # After the imports: a program may seed itself when it is imported.
     random.seed(task["seed"])
     np.random.seed(task["seed"])
     torch.manual_seed(task["seed"])
-    sys.argv = [SCRIPT, *task["arguments"]]
-    runpy.run_path(SCRIPT, run_name="__main__")
+    sys.argv = [names["script"], *task["arguments"]]
+    runpy.run_path(names["script"], run_name="__main__")
 
 
 if __name__ == "__main__":

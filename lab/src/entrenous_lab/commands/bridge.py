@@ -28,7 +28,7 @@ def bridge(
     """Train the authors' own program on a split of ours, and our system beside it, and say how far
     apart they are.
 
-    Fetch the program yourself; its code is copied, changed in memory (no CUDA, whole batches, our
+    Fetch the program yourself; its code is copied, changed (no CUDA, whole batches, our
     candidates), and thrown away. Example: entrenous bridge pfedrec --program IJCAI-23-PFedRec
     --python torch/bin/python
 
@@ -37,21 +37,25 @@ def bridge(
     name:
         One of {bridges}.
     program:
-        A checkout of the authors' repository, at the commit that was read.
+        A checkout of the authors' repository, at the commit that was read; for fedncf, whose
+        authors published none, of FedCA's.
     data:
         A data set, file or folder, whose users have three rows or more.
     protocol:
         How rows are held out: loo-99, or a seeded one with 99 candidates.
     negatives:
-        leaky: as the program draws them. train: any item without a training row of the user.
+        leaky: as the program draws them (ours leaks where it does). train: any item without a
+        training row of the user.
     alone:
-        Devices learn from nobody: neither theirs nor ours gets what the server makes.
+        Devices learn from nobody: neither theirs nor ours gets what the server makes. CoLR's
+        cannot.
     looks:
         Rounds after which both are evaluated; the last one ends the training.
     seed:
         Of the split, the program and our system.
     python:
-        The interpreter that has the program's libraries: torch, pandas, scikit-learn.
+        The interpreter that has the program's libraries: torch, pandas, scikit-learn; for colr
+        hydra-core, hydra-colorlog and tqdm too.
     out:
         A new folder for the split, the scores and bridge.json. Default: bridge-NAME.
     json:

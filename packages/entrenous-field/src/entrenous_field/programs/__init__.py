@@ -26,26 +26,27 @@ Said = Annotated[str, Field(min_length=1)]
 Step = Literal["negatives", "loss", "aggregation", "round", "candidates"]
 
 
-@final
-class Passage(Settings):
-    """The lines of a program that do one thing."""
+class _Lines(Settings):
+    """Lines of a program."""
 
     # The path in the repository.
     file: Said
     first: PositiveInt  # line
     last: PositiveInt  # line
+
+
+@final
+class Passage(_Lines):
+    """The lines of a program that do one thing."""
+
     # What they do, in our words.
     says: Said
 
 
 @final
-class Change(Settings):
+class Change(_Lines):
     """Lines of a program that give way to one of ours."""
 
-    # The path in the repository.
-    file: Said
-    first: PositiveInt  # line
-    last: PositiveInt  # line
     # The statement in their place, without its indentation.
     put: Said
 
@@ -54,16 +55,19 @@ class Change(Settings):
 class Bridge(Settings):
     """A program's own training on rows of ours: the names that it has for what is handed over."""
 
+    # The label of the program that is taken, where the system's own authors published none; or "".
+    taken: str
     # Our algorithm that repeats the program, and settings name=value beside its usual ones.
     ours: Said
-    # The arguments of its train.py, as in a shell; {rounds} and {seed} are filled in.
+    # The arguments of its script, as in a shell; {rounds} and {seed} are filled in.
     arguments: Said
-    # The file of rows that it reads, from its own folder.
+    # The file of rows that it reads, from its own folder; or one beside its files.
     rows: Said
-    # Its modules data, engine, model and metrics; class, which makes its model; and the method
-    # evaluate of its engine.
+    # Its script, and the modules and classes that `driver.py` of the laboratory changes.
     names: dict[str, Said]
-    # The change by which devices learn from nobody.
+    # What else is changed in the copy, so that it runs today, and in minutes.
+    changes: tuple[Change, ...]
+    # The change by which devices learn from nobody; none if the program has no such way.
     alone: tuple[Change, ...]
 
 
