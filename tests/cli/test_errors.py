@@ -53,6 +53,8 @@ BAD = {
     # the command line itself
     "unknown command": (["rnu"], 'Unknown command "rnu". Did you mean "run"?'),
     "unknown option": ([*RUN, "--rond", "3"], "Unknown option: --rond"),
+    "folder of runs": ([*RUN, "--runs", "x"], "`run` writes runs into --out, and"),
+    "address": (["data", "check", "https://e.org/a.csv"], "https://e.org/a.csv: it is an address"),
     "option without value": (["run", "fpl", "--data"], "parameter --data requires an argument"),
     "too many arguments": ([*RUN, "extra"], "Unused Tokens: ['extra']"),
     "not a number": (

@@ -5,6 +5,8 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -38,6 +40,7 @@ def write(path: Path, content: str | bytes) -> Path:
 
 
 CSV = joined(",", "user_id,item_id,rating,timestamp\n")
+PACKED = gzip.compress(gzip.compress(CSV.encode()))
 
 
 @pytest.mark.parametrize(
@@ -200,12 +203,24 @@ def test_blocks_do_not_change_what_is_found(
     ("name", "content", "says"),
     [
         ("a.json", "x", "the name says JSON (.json), the content is not"),
-        ("a.pkl", b"\x80\x04.", "files of type .pkl are not read"),
-        ("a.npz", b"PK\x03\x04", "files of type .npz are not read"),
+        ("a.csv", b"\x80\x04.", "the content is a pickle of Python"),
+        ("a.csv", b"(lp0\nI1\n", "the content is a pickle of Python"),
+        ("a.npz", b"PK\x03\x04" + b"0" * 26 + b"a.npy", "the content is arrays of NumPy"),
+        ("a.xls", b"PK\x03\x04" + b"0" * 26 + b"xl/a", "the content is an office document"),
         ("a.csv", b"\x89HDF", "the content is HDF5"),
-        ("a.parquet", CSV, "the name says Parquet, the content is not"),
-        ("a.gz", CSV, "the name says gzip, the content is not"),
-        ("a.csv", b"PAR1....PAR1", "the content is Parquet, the name says .csv"),
+        ("a.csv", "version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),
+        ("a.csv", "\n<!DOCTYPE html>", "the content is a page"),
+        ("a.csv.gz", PACKED, "the content is packed twice, .gz inside .gz"),
+        ("a.rda.gz", gzip.compress(b"RDX3\n"), "the content is data of R"),
+        ("a.txt", "beer/name: a\nbeer/id: 1\n\nbeer/name: b\n", "the content is blocks of key"),
+        ("a.txt", "user=1\nitem=a\nuser=2\nitem=b\n", "the content is blocks of key"),
+        ("a.csv", ",a,b,c,d\n1,,5,,\n2,,,3,1.5\n", "the content is a table of users by items"),
+        ("a.csv", "74,99,99,1,2\n" * 3, "the content is a table of users by items"),
+        ("a.csv", bytes(9), "the content is binary"),
+        ("a.csv", bytes(range(256)), "the content is binary"),
+        ("a.parquet", CSV, "the name says .parquet, the content is something else"),
+        ("a.gz", CSV, "the name says .gz, the content is something else"),
+        ("a.csv", b"PAR1....PAR1", "the name says .csv, the content is .parquet"),
         ("a.parquet", b"PAR1....PAR", "the Parquet file is cut off"),
         ("a.parquet", b"PAR1....PAR1", "the Parquet file is damaged"),
         ("a.csv", CSV.replace("\n", "\r"), "a.csv:1: lines end in a carriage return alone"),
@@ -219,6 +234,13 @@ def test_what_is_not_a_table_is_refused(
     with pytest.raises(InputError) as refusal:
         load(write(tmp_path / name, content))
     assert says in str(refusal.value)
+
+
+def test_standard_input_is_read(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.csv", CSV)
+    line = f"cat {source} | {sys.executable} -m entrenous data check -"
+    done = subprocess.run(line, shell=True, capture_output=True, check=True)
+    assert done.stdout.startswith(b"OK: Interactions(stdin: ")
 
 
 def test_a_compressed_file_that_explodes_is_refused(tmp_path: Path) -> None:

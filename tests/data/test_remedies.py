@@ -96,6 +96,7 @@ BY_THEIR_OPTIONS: dict[str, tuple[str | bytes, dict[str, Any]]] = {
     ),
     "labels": (LABELLED, {}),
     "a mark": (LOW, {}),
+    "a program": (PAIRS + "9,10\n9,11\n9,12\n9,13\n", {}),
 }
 
 
@@ -138,6 +139,12 @@ def by_its_protocol(name: str, items: int) -> Callable[[Path], Case]:
         yield lambda: splits("random-80-20", data)
 
     return case
+
+
+def a_filter_that_leaves_one_user(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", PAIRS + "4,10\n")
+    yield lambda: load(path, max_items_of_a_user=1)
+    yield lambda: load(path)
 
 
 # ---- words in quotes -----------------------------------------------------------------------------

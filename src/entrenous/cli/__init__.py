@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -28,6 +29,7 @@ from .screen import any_screen, log_on_screen
 
 # Commands of a distribution of its own, which a clone has beside the package.
 LABORATORY = ("bench", "experiment", "papers")
+FOLDER = r"\1; `run` writes runs into --out, and the commands that read them have --runs"
 SERVICES = ("server", "node")  # commands that live on: a server, and a node or peer
 
 
@@ -46,7 +48,7 @@ def _end_with_code(arguments: Sequence[str] | None) -> None:
             warnings.showwarning = _show_warning
             # NumPy warns of an overflow; values that are not finite are refused by name later.
             warnings.simplefilter("ignore", RuntimeWarning)
-            code = _run(arguments)
+            code = _run(words)
             # Here rather than at the interpreter's end, so that a closed pipe is caught below.
             sys.stdout.flush()
     except CheckFailed as broken:
@@ -125,7 +127,7 @@ def _code(words: Sequence[str], error: BaseException) -> int:
     return 2
 
 
-def _run(arguments: Sequence[str] | None) -> Any:
+def _run(words: Sequence[str]) -> Any:
     """Runs a command and returns its result. Raises EntrenousError for a command line that cannot
     be understood.
     """
@@ -134,7 +136,6 @@ def _run(arguments: Sequence[str] | None) -> Any:
     from .lists import fill
 
     app = _app()
-    words = sys.argv[1:] if arguments is None else arguments
     command = _command_of(words)
     if command in LABORATORY and command not in app:
         raise InputError(
@@ -145,10 +146,14 @@ def _run(arguments: Sequence[str] | None) -> Any:
     try:
         # Lists of names in help texts are made for the command that was asked alone.
         fill(app, words)
-        return app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        if command == "data":
+            words = ["/dev/stdin" if word == "-" else word for word in words]
+        return app(words, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as bad:
         # cyclopts breaks its sentences into lines, and ends some with a full stop.
         said = one_line(" ".join(str(bad).split()))
+        # One folder with two names, neither of which is spelt like the other.
+        said = re.sub("(?<=: --)(runs|out)[.].*", FOLDER, said)
         sentence = said if said.endswith("..") else said.removesuffix(".")
         raise EntrenousError(f"{sentence}; see `entrenous --help`") from None
 

@@ -75,7 +75,12 @@ def read_good_rows(table: ColumnTable, steps: Sequence[Step], options: LoadOptio
     if faults and options.bad_rows == "refuse":
         _refuse_first(faults, left_out, lines, usable=bool(good.frame.height) and not cut)
     if cut:
-        _refuse_cut(table)
+        raise InputError(
+            table.where(table.frame.height - 1),
+            "the last line has no line end and cannot be read, so the file seems cut off",
+            expected="a whole file",
+            fix="get it again, or remove that line",
+        )
     _check_share(table.source, left_out, lines, options.bad_share)
     return GoodRows(replace(good, left_out=left_out), columns)
 
@@ -122,15 +127,6 @@ def _refuse_first(
     if bad != 1:
         rows = f"the {bad:,} bad rows"
     raise first.with_remedy(f"or leave out {rows} of {lines:,}: {drop}")
-
-
-def _refuse_cut(table: ColumnTable) -> NoReturn:
-    raise InputError(
-        table.where(table.frame.height - 1),
-        "the last line has no line end and cannot be read, so the file seems cut off",
-        expected="a whole file",
-        fix="get it again, or remove that line",
-    )
 
 
 def _check_share(source: str, left_out: Sequence[LeftOut], lines: int, share: float) -> None:

@@ -6,17 +6,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from ..core.errors import InputError, did_you_mean
 from ..core.types import BoolArray, Float32Array
+from .bad_rows import read_good_rows
 from .interactions import Interactions, build, pair_numbers, pair_order
 from .likes import (
     ANY,
-    Counting,
     LikedRows,
     ask_about_actions,
     ask_about_labels,
@@ -28,10 +27,9 @@ from .likes import (
 )
 from .options import LoadOptions
 from .reading import LISTED, ColumnUse, Guess, Reading, unread
-from .repeats import as_they_are, keep
+from .repeats import KeptRows, keep
 from .scales import check_values, on_scale
 from .table import (
-    BadRows,
     ColumnTable,
     IdColumn,
     control_rows,
@@ -41,7 +39,7 @@ from .table import (
     refuse_control_in,
     values,
 )
-from .times import Times, times
+from .times import Times, looks_like_times, times
 from .unread import denies, labels_among, look_at, refused_action
 from .visits import VisitColumns, with_visits
 
@@ -54,13 +52,13 @@ def _names(text: str) -> tuple[str, ...]:
 # are compared.
 USUAL: dict[str, tuple[str, ...]] = {
     "user": _names(
-        "user_id user uid u user_idx user_index user_name customer_id account_id reviewer_id"
-        " member_id"
+        "user_id user uid u user_idx user_index user_name customer_id customer account_id"
+        " reviewer_id member_id"
     ),
     "item": _names(
         "item_id item iid i item_idx item_index movie_id movie film_id venue_id poi_id poi"
-        " location_id place_id business_id song_id track_id artist_id book_id isbn product_id asin"
-        " parent_asin article_id pin_id video_id news_id anime_id app_id"
+        " location_id place_id business_id song_id track_id artist_id book_id isbn product_id"
+        " product asin parent_asin article_id pin_id video_id news_id anime_id app_id"
     ),
     "value": _names(
         "rating value ratings score stars star count counts plays play_count weight overall"
@@ -124,7 +122,7 @@ def find_roles(table: ColumnTable, options: LoadOptions) -> Roles:
     columns = [_find(names, role, getattr(options, role), where) for role in Roles._fields]
     user, item, value, time = columns
     if user is None or item is None:
-        _refuse_missing(names, "user" if user is None else "item", columns, where)
+        _refuse_missing(table, "user" if user is None else "item", columns, where)
     # Two roles of one column: a name was given that is also the usual name of another role.
     given = [name for name in columns if name is not None]
     if len(set(given)) < len(given):
@@ -153,10 +151,12 @@ def _find(names: Sequence[str], role: str, wanted: str | None, where: str) -> st
 
 
 def _refuse_missing(
-    names: Sequence[str], role: str, columns: list[str | None], where: str
+    table: ColumnTable, role: str, columns: list[str | None], where: str
 ) -> NoReturn:
-    # A column without a role is the best guess of the one that is meant.
-    example = next((name for name in names if name not in columns), "NAME")
+    names = table.frame.columns
+    # The best guess is a column without a role that holds no times.
+    free = [name for name in names if name not in columns and not looks_like_times(table, name)]
+    example = next(iter(free), "NAME")
     dots = ", ..." if len(names) > 12 else ""
     raise InputError(
         where,
@@ -209,18 +209,20 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
     uses = column_uses(table, roles, options)
     if options.likes is None:
         _ask_about_unread(table, roles)
-    table, columns = _good_rows(table, roles, options)
+    table, columns = read_good_rows(table, _steps(roles, options), options)
     user, item, value, time, yes = columns[2:]
     odd = (*odd_ids(table, user), *odd_ids(table, item))
     # Rows that say nothing of their pair go before repeats are treated.
-    counting = Counting(np.ones(table.frame.height, bool))
-    if yes is not None or options.not_rated is not None:
-        counting = rows_that_count(table, value, yes, options.likes, options.not_rated)
+    counting = rows_that_count(table, value, yes, options.likes, options.not_rated)
     table = table.only(counting.rows)
     user, item, value, time = _of_rows(counting.rows, user, item, value, time)
     pair = pair_numbers(user.code, item.code, len(item.names))
     order = pair_order(pair)
-    kept = as_they_are(len(pair), value, options)
+    if value is None and options.duplicates == "sum":
+        # A row without a value counts as one where repeats add up.
+        kept = KeptRows(slice(None), np.ones(len(pair), np.float32))
+    else:
+        kept = KeptRows(slice(None), value)
     if order.repeats:
         # Repeats are judged before rows are sorted, while each has its place in the file.
         kept = keep(table, pair, value, time.time, options)
@@ -273,22 +275,6 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
     if kept.value is None and options.scale is None:
         return data
     return on_scale(data, options.scale)
-
-
-def _good_rows(
-    table: ColumnTable, roles: Roles, options: LoadOptions
-) -> tuple[ColumnTable, list[Any]]:
-    """Returns the rows that every step can read, and the result of each step; see
-    `bad_rows.read_good_rows`.
-    """
-    steps = _steps(roles, options)
-    if not table.left_out:
-        with suppress(BadRows):
-            return table, [step(table) for step in steps]
-    # Loaded here, since most tables have no bad rows.
-    from .bad_rows import read_good_rows
-
-    return read_good_rows(table, steps, options)
 
 
 def _steps(roles: Roles, options: LoadOptions) -> list[Callable[[ColumnTable], Any]]:
@@ -464,10 +450,9 @@ def inspect(data: Interactions, filters: Sequence[str]) -> Interactions:
     """
     where = data.reading.source or data.name
     after = ""
-    if filters:
-        after = f"after {', '.join(filters)}, "
     remedy = ""
     if filters:
+        after = f"after {', '.join(filters)}, "
         remedy = f"choose a weaker filter, or leave {filters[-1]} out"
     counts = data.counts
     # Learning from others needs others.
@@ -481,12 +466,13 @@ def inspect(data: Interactions, filters: Sequence[str]) -> Interactions:
     most = int(np.argmax(counts))
     # Negatives are drawn from the items that a user did not consume.
     if counts[most] == len(data.items):
+        option = f"max_items_of_a_user={counts[most] - 1}"
         raise InputError(
             where,
             f"{after}user '{data.users[most]}' consumed all {len(data.items)} items, so there is"
             " none to recommend or compare with",
             expected="items that a user did not consume",
-            fix=remedy or "remove that user, or check the item column",
+            fix=remedy or f"leave such users out: {option} (--load {option})",
         )
     single = int((counts == 1).sum())
     if not single:

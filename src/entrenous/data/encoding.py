@@ -67,7 +67,10 @@ def _checked_utf8(raw: bytes, source: str, notes: list[str]) -> bytes:
     if raw.startswith(codecs.BOM_UTF8):
         raw = raw[len(codecs.BOM_UTF8) :]
         notes.append("skipped a byte order mark")
-    _refuse_wide_without_mark(raw, source)
+    # Text in a Latin alphabet is full of NUL bytes in UTF-16, which may lack its mark.
+    head = raw[:4096]
+    if head.count(0) > len(head) // 4:
+        _refuse_wide(source, "UTF-16")
     try:
         if not raw.isascii():
             raw.decode("utf-8")
@@ -118,14 +121,6 @@ def refuse_control(text: bytes, source: str, characters: bytes = CONTROL, *, lin
         expected="plain text",
         fix=CLEAN,
     )
-
-
-def _refuse_wide_without_mark(raw: bytes, source: str) -> None:
-    """Raises InputError for UTF-16 without a mark."""
-    # Text in a Latin alphabet is full of NUL bytes in UTF-16.
-    head = raw[:4096]
-    if head.count(0) > len(head) // 4:
-        _refuse_wide(source, "UTF-16")
 
 
 def _line_ends(text: bytes, source: str, notes: list[str]) -> bytes:

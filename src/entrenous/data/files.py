@@ -12,9 +12,12 @@ import gzip
 import io
 import lzma
 import os
+import re
 import stat
+import tomllib
 import zipfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple, NoReturn, cast, final
 
@@ -29,50 +32,14 @@ LIMIT = 4 << 30
 RATIO = 100
 FLOOR = 64 << 20
 # Further endings of types that have a usual one.
-ALSO = {".parquet": (".pq",)}
+ALSO = {".pq": ".parquet"}
 JSON = (".json", ".jsonl", ".ndjson")
-# Types that people try, refused by name.
-OTHERS = (
-    ".xlsx",
-    ".xls",
-    ".ods",
-    ".pkl",
-    ".pickle",
-    ".feather",
-    ".arrow",
-    ".avro",
-    ".orc",
-    ".npy",
-    ".npz",
-    ".h5",
-    ".hdf5",
-    ".hdf",
-    ".mat",
-    ".db",
-    ".sqlite",
-    ".tar",
-    ".tgz",
-    ".7z",
-    ".rar",
-    ".zst",
-    ".pdf",
-)
 READABLE = (
     "CSV, TSV, Parquet, JSON lines, RecBole .inter, MovieLens :: and others (see entrenous data"
-    " formats), plain or as .gz, .bz2, .xz, .zip"
+    " formats), plain or packed by gzip, bzip2, xz or zip"
 )
-# How the bytes of a type begin, its name, and its ending; "" for a type that is not read.
-MAGIC = (
-    (b"\x1f\x8b", "gzip", ".gz"),
-    (b"BZh", "bzip2", ".bz2"),
-    (b"\xfd7zXZ\x00", "xz", ".xz"),
-    (b"\x28\xb5\x2f\xfd", "zstd", ""),
-    (b"PK\x03\x04", "zip", ".zip"),
-    (b"PAR1", "Parquet", ".parquet"),
-    (b"SQLite format 3\x00", "SQLite", ""),
-    (b"\x89HDF", "HDF5", ""),
-    (b"%PDF", "PDF", ""),
-)
+# What else a file may hold than the text of a table.
+CONTENTS = Path(__file__).with_name("contents.toml")
 # Bytes by which a format is recognised.
 HEAD = 1 << 16
 # The package of the formats, and the one of a file that no other recognises.
@@ -110,31 +77,12 @@ class Format(NamedTuple):
     """Returns the table in the file. Raises InputError with the line of the first defect."""
 
 
-def first_lines(head: bytes, most: int) -> list[bytes]:
-    """Returns up to `most` whole lines of the first bytes of a file, without their line ends. A
-    last line that has no line end counts only if it is the only one.
-    """
-    lines = head.split(b"\n", most)
-    whole = lines[:-1] or lines
-    return [line.rstrip(b"\r") for line in whole[:most]]
-
-
 def read_table(path: Path, options: LoadOptions) -> ColumnTable:
     """Returns the table in a file. Raises InputError with the file, the line if it has one, and a
     fix.
     """
     file = unpacked(path)
     return _format(file, options).read(file, options)
-
-
-def _refuse_others(path: Path, ending: str) -> None:
-    if ending in OTHERS:
-        raise InputError(
-            str(path),
-            f"files of type {ending} are not read",
-            expected=READABLE,
-            fix="convert it",
-        )
 
 
 def read_without_options(path: Path, expected: str) -> ColumnTable:
@@ -148,11 +96,9 @@ def read_without_options(path: Path, expected: str) -> ColumnTable:
 
 
 def unpacked(path: Path) -> RawFile:
-    """Returns the content of a file, decompressed if its ending says so. `ratings.csv.gz` holds a
-    .csv. Raises InputError as `read_table` does.
+    """Returns the content of a file, decompressed if it is packed. `ratings.csv.gz` holds a .csv.
+    Raises InputError as `read_table` does, and for content of another type than the name says.
     """
-    kind = path.suffix.lower()
-    _refuse_others(path, kind)
     raw = read_bytes(path)
     if not raw:
         raise NoRows(
@@ -161,16 +107,66 @@ def unpacked(path: Path) -> RawFile:
             expected="a header and rows of user, item, value, time",
             fix="check the path, or get it again",
         )
-    _check_magic(raw, path, kind)
-    name = path.name.lower()
-    if kind == ".zip":
+    ending = _type_of(raw, path)
+    file = RawFile(raw, str(path), path.name.lower())
+    if ending not in PACKED:
+        _check_name(file.ending, ending, path)
+        return file
+    if ending == ".zip":
         file = _unzip(raw, path)
-    elif kind in OPENERS:
-        file = RawFile(_unpack(raw, path), str(path), name.removesuffix(kind))
     else:
-        return RawFile(raw, str(path), name)
-    _refuse_others(path, file.ending)
+        file = RawFile(_unpack(raw, path, ending), str(path), file.name.removesuffix(ending))
+    inside = _type_of(file.content, path)
+    if inside in PACKED:
+        raise InputError(
+            str(path),
+            f"the content is packed twice, {inside} inside {ending}",
+            expected=READABLE,
+            fix="unpack it once",
+        )
+    _check_name(path.suffix.lower(), ending, path)
+    _check_name(file.ending, inside, path)
     return file
+
+
+def _type_of(raw: bytes, path: Path) -> str:
+    """Returns the ending of the type of a content; "" for text. Raises InputError for content that
+    no table can be read from.
+    """
+    for content in _contents():
+        if re.match(content["begins"].encode(), raw[:HEAD], re.DOTALL) is None:
+            continue
+        if "ending" in content:
+            return content["ending"]
+        raise InputError(
+            str(path),
+            f"the content is {content['is']}",
+            expected=READABLE,
+            fix=content["fix"],
+        )
+    return ""
+
+
+@cache
+def _contents() -> list[dict[str, str]]:
+    """Returns the entries of CONTENTS."""
+    entries: list[dict[str, str]] = tomllib.loads(CONTENTS.read_text())["content"]
+    return entries
+
+
+def _check_name(said: str, ending: str, path: Path) -> None:
+    """Raises InputError if a name says another type than the content has. said, ending: of both;
+    a name without an ending says nothing.
+    """
+    said = ALSO.get(said, said)
+    if said in ("", ending) or not (ending or said in (*PACKED, ".parquet")):
+        return
+    raise InputError(
+        str(path),
+        f"the name says {said}, the content is {ending or 'something else'}",
+        expected=READABLE,
+        fix=f"rename it to {path.name}{ending}" if ending else "rename it or get it again",
+    )
 
 
 def formats() -> dict[str, Format]:
@@ -213,9 +209,12 @@ def read_bytes(path: Path) -> bytes:
     try:
         # Asked before opening: to open a pipe waits for its writer.
         about = os.stat(path)
-        if not stat.S_ISREG(about.st_mode):
+        # What a shell gives a command: standard input as a pipe, or <(...).
+        piped = stat.S_ISFIFO(about.st_mode) and re.match("/dev/(stdin|fd/)", str(path))
+        if not stat.S_ISREG(about.st_mode) and not piped:
             kind = "a folder" if stat.S_ISDIR(about.st_mode) else "a pipe, socket or device"
-            raise InputError(str(path), f"it is {kind}", expected="a regular file")
+            fix = "write the rows into a file, or check them with: ... | entrenous data check -"
+            raise InputError(str(path), f"it is {kind}", expected="a regular file", fix=fix)
         if about.st_size > LIMIT:
             _refuse_size(str(path), LIMIT)
         with open(path, "rb") as file:
@@ -232,12 +231,20 @@ def read_bytes(path: Path) -> bytes:
 
 
 def _refuse_os(path: Path, wrong: OSError) -> NoReturn:
+    # `Path` leaves one slash of two.
+    if re.match(r"\w{2,}:/", str(path)):
+        raise InputError(
+            str(path).replace(":/", "://", 1),
+            "it is an address, and addresses are not read",
+            expected="a path to a file",
+            fix="download the file first; of file://, give the path alone",
+        ) from None
     if isinstance(wrong, FileNotFoundError):
         raise InputError(
             str(path),
             "no such file",
             expected="a path to a file",
-            fix="check the path (entrenous data list names the data sets)",
+            fix="check the path, or get what it links to (entrenous data list names the data sets)",
         ) from None
     fix = "check the permissions" if isinstance(wrong, PermissionError) else "check the path"
     raise InputError(
@@ -272,38 +279,10 @@ def _refuse_size(where: str, limit: int) -> NoReturn:
     )
 
 
-def _check_magic(raw: bytes, path: Path, suffix: str) -> None:
-    """Raises InputError if the first bytes of a file and its ending name different types."""
-    for magic, name, usual in MAGIC:
-        if raw.startswith(magic):
-            if suffix == usual or suffix in ALSO.get(usual, ()):
-                return
-            # `ratings.csv` that is gzip becomes `ratings.csv.gz`; a wrong ending is replaced.
-            if usual == ".zip" or usual in OPENERS:
-                fix = f"rename it to {path.name}{usual}"
-            elif usual:
-                fix = f"rename it to {path.stem}{usual}"
-            else:
-                fix = "convert it"
-            raise InputError(
-                str(path),
-                f"the content is {name}, the name says {suffix or 'nothing'}",
-                expected=READABLE,
-                fix=fix,
-            )
-        if suffix and (suffix == usual or suffix in ALSO.get(usual, ())):
-            raise InputError(
-                str(path),
-                f"the name says {name}, the content is not",
-                expected=f"a {name} file",
-                fix="rename it or get it again",
-            )
-
-
-def _unpack(raw: bytes, path: Path) -> bytes:
-    """Returns the content of a compressed file, of which the ending tells the kind."""
+def _unpack(raw: bytes, path: Path, ending: str) -> bytes:
+    """Returns the content of a compressed file. ending: that of its type."""
     try:
-        with OPENERS[path.suffix.lower()](io.BytesIO(raw)) as file:
+        with OPENERS[ending](io.BytesIO(raw)) as file:
             return _bounded(file, _limit(raw), str(path))
     except InputError:
         raise
@@ -375,3 +354,4 @@ OPENERS: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
     ".bz2": bz2.BZ2File,
     ".xz": lzma.LZMAFile,
 }
+PACKED = (*OPENERS, ".zip")

@@ -140,13 +140,11 @@ def _without(table: ColumnTable, counting: Counting, keep: BoolArray, reason: st
     rows, left_out, notes = counting
     # Rows that an earlier step left out are not counted twice.
     gone = rows & ~keep
-    if gone.all():
-        problem = f"no row is left, since of each one {reason}"
-        raise InputError(table.source, problem, expected="an option that leaves rows")
     if not gone.any():
         return Counting(rows, left_out, (*notes, f"no row was left out for: {reason}"))
     if not (rows & keep).any():
-        problem = f"no row is left, since of each other one {reason}"
+        which = "one" if rows.all() else "other one"
+        problem = f"no row is left, since of each {which} {reason}"
         raise InputError(table.source, problem, expected="options that leave rows")
     entry = LeftOut(reason, int(gone.sum()), table.where(int(np.argmax(gone))))
     return Counting(rows & keep, (*left_out, entry), notes)

@@ -85,13 +85,6 @@ def keep(
     return KeptRows(rows, None if value is None else value[rows], (entry,), (), visits)
 
 
-def as_they_are(rows: int, value: Float32Array | None, options: LoadOptions) -> KeptRows:
-    """Returns all of some rows. Where repeats add up, a row without a value counts as one."""
-    if options.duplicates == "sum" and value is None:
-        value = np.ones(rows, np.float32)
-    return KeptRows(slice(None), value)
-
-
 def _sums(
     table: ColumnTable, pair: Int64Array, value: Float32Array | None, options: LoadOptions
 ) -> Float64Array:

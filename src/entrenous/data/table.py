@@ -404,6 +404,9 @@ def _oddities(table: ColumnTable, distinct: Any) -> Iterator[tuple[str, Any]]:
     yield "equal the name of a column", distinct.is_in(table.frame.columns)
     if lower.n_unique() < len(lower):
         yield "differ from another one in case alone", lower.is_duplicated()
+    composed = distinct.str.normalize("NFC")
+    if composed.n_unique() < len(composed):
+        yield "differ from another one in the form of Unicode alone", composed.is_duplicated()
     bare = distinct.str.strip_chars_start("0")
     if bare.n_unique() < len(bare):
         yield "differ from another one in zeros at the start alone", bare.is_duplicated()

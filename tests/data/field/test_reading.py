@@ -191,8 +191,8 @@ def test_ids_that_look_like_missing_ones_are_counted_with_the_first_line(
 
 
 def test_other_odd_ids_are_said() -> None:
-    items = ["'a'", "b c", "item_id", "\u200bd", "E", "e", "7", "007"]
-    notes = from_frame({"user_id": USERS, "item_id": items}).notes
+    items = ["'a'", "b c", "item_id", "\u200bd", "E", "e", "7", "007", "\xe9", "e\u0301"]
+    notes = from_frame({"user_id": [*USERS, "x", "y"], "item_id": items}).notes
     said = " | ".join(note for note in notes if note.startswith("item ids"))
     assert re.findall(r"item ids that ([\w ]+): (\d) in (\d) rows", said) == [
         ("carry quotes and keep them", "1", "1"),
@@ -200,6 +200,7 @@ def test_other_odd_ids_are_said() -> None:
         ("hold blanks", "1", "1"),
         ("equal the name of a column", "1", "1"),
         ("differ from another one in case alone", "2", "2"),
+        ("differ from another one in the form of Unicode alone", "2", "2"),
         ("differ from another one in zeros at the start alone", "2", "2"),
     ]
 

@@ -108,6 +108,14 @@ def read_text(
             "there are no rows after the header",
             expected="at least one row",
         )
+    made = partial(
+        ColumnTable,
+        source=source,
+        first_line=first,
+        whole=whole,
+        types=layout.types,
+        guesses=tuple(guesses),
+    )
     dirty = has_control(text)
     if layout.delimiter == "::":
         refuse_control(text, source, bytes([UNIT]), line=first)
@@ -115,15 +123,7 @@ def read_text(
     if not dirty and not layout.may_be_lists:
         numbers = _numbers(text, layout)
         if numbers is not None:
-            return ColumnTable(
-                frame=numbers,
-                source=source,
-                first_line=first,
-                whole=whole,
-                types=layout.types,
-                guesses=tuple(guesses),
-                notes=tuple(notes),
-            )
+            return made(frame=numbers, notes=tuple(notes))
     text, layout = _quotes(text, layout, notes)
     # Checked before polars reads it, which fills a short line with nulls without a word.
     drop = options.bad_rows == "drop"
@@ -131,17 +131,18 @@ def read_text(
     if checked.blank:
         notes.append(f"blank lines skipped: {checked.blank:,}")
     if not checked.text:
-        _refuse_all(checked)
+        first_fault = checked.left_out[0]
+        raise InputError(
+            first_fault.first,
+            f"{first_fault.reason}, and no line can be read",
+            expected="rows like the first line",
+            fix="check the delimiter",
+        )
     frame = _split(checked.text, layout, source)
-    table = ColumnTable(
+    table = made(
         frame=frame,
-        source=source,
-        first_line=first,
         blank=checked.skipped,
-        whole=whole,
-        types=layout.types,
         control=tuple(frame.columns) if dirty else (),
-        guesses=tuple(guesses),
         left_out=checked.left_out,
         notes=tuple(notes),
     )
@@ -209,17 +210,6 @@ def _without_spare(table: ColumnTable) -> ColumnTable:
             fix="put a field that holds a delimiter in quotes",
         )
     return replace(table, frame=frame.drop(frame.columns[-1]))
-
-
-def _refuse_all(checked: Checked) -> NoReturn:
-    """Raises InputError for a text of which no line can be split."""
-    first = checked.left_out[0]
-    raise InputError(
-        first.first,
-        f"{first.reason}, and no line can be read",
-        expected="rows like the first line",
-        fix="check the delimiter",
-    )
 
 
 def _split(text: bytes, layout: Layout, source: str) -> Any:

@@ -61,7 +61,14 @@ def read(file: RawFile, options: LoadOptions) -> ColumnTable:
     for row in _of_lines(text, file, notes):
         columns.add(row)
     frame = columns.frame()
-    _refuse_single(columns, file.source)
+    # As pandas writes a table by default.
+    if len(columns.lines) == 1 and columns.nested:
+        raise InputError(
+            file.source,
+            "the file holds one object, whose fields are lists or objects",
+            expected=EXPECTED,
+            fix='write one object per row, such as with to_json(orient="records", lines=True)',
+        )
     lines = np.array(columns.lines, np.int64)
     return ColumnTable(frame=frame, source=file.source, lines=lines, notes=tuple(notes))
 
@@ -237,17 +244,6 @@ def _flat(value: Any) -> Iterator[str]:
         yield json.dumps(value, ensure_ascii=False, default=str)
     elif value is not None:
         yield str(_scalar(value))
-
-
-def _refuse_single(columns: JsonColumns, source: str) -> None:
-    """Refuses one object that holds whole columns, as pandas writes a table by default."""
-    if len(columns.lines) == 1 and columns.nested:
-        raise InputError(
-            source,
-            "the file holds one object, whose fields are lists or objects",
-            expected=EXPECTED,
-            fix='write one object per row, such as with to_json(orient="records", lines=True)',
-        )
 
 
 FORMATS = {

@@ -239,7 +239,7 @@ def layout_of(
         names, types = typed_names(fields, where)
         _check_distinct(names, where, len(fields))
     elif is_header(fields, options):
-        _check_header(fields, options, where)
+        _check_header(rows, options, where)
         names = _filled(fields)
         _check_distinct(names, where, len(fields))
     else:
@@ -409,50 +409,63 @@ def _check_distinct(names: Sequence[str], where: str, columns: int) -> None:
         )
 
 
-def _check_header(fields: Sequence[str], options: LoadOptions, where: str) -> None:
+def _check_header(rows: Sequence[Sequence[str]], options: LoadOptions, where: str) -> None:
     """Raises InputError for a first line that has a usual name and a number, which may be a header
     or a row, unless the user named its columns.
     """
+    fields = rows[0]
     named = options.user is not None and options.item is not None
     if named or not any(map(is_number, fields)):
         return
-    user, item = fields[:2]
     raise InputError(
         where,
         f"the line may be a header or a row: {', '.join(fields[:8])}",
         expected="names alone, or no name of a column",
-        fix=f"say which: --load user={user} --load item={item} if it is a header, --load"
-        f" names={_example(fields)} if it is a row",
+        fix=f"say which: {_two(rows)} if it is a header, --load names={','.join(_example(rows))} if"
+        " it is a row",
     )
 
 
-def _example(fields: Sequence[str]) -> str:
-    """Returns names that would do for the columns of a row: the first ids are user and item."""
+def _example(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Returns names that would do for the columns of some rows: the first ids, which are neither
+    times nor fractions, are user and item.
+    """
     left = [USER, ITEM]
     names = []
-    for number, field in enumerate(fields, 1):
-        if is_date(field) and TIME not in names:
+    for number, column in enumerate(zip(*rows, strict=False), 1):
+        is_time = may_be_times(column)
+        if is_time and TIME not in names:
             names.append(TIME)
-        elif left and not is_date(field):
+        elif left and not is_time and not most(_is_fraction, column):
             names.append(left.pop(0))
         else:
             names.append(f"column{number}")
-    return ",".join(names)
+    # What may be no id is better than none.
+    return [*names[: len(names) - len(left)], *left]
 
 
-def _refuse_names(fields: list[str], second: list[str], where: str) -> NoReturn:
+def _is_fraction(field: str) -> bool:
+    return is_number(field) and not float(field).is_integer()
+
+
+def _two(rows: Sequence[Sequence[str]]) -> str:
+    """Returns the options that name the columns of user and item below a header, the first row."""
+    names = dict(zip(_example(rows[1:] or rows), rows[0], strict=False))
+    words = [f"user={names[USER]}", f"item={names[ITEM]}"]
+    return " ".join(f"--load {shlex.quote(word)}" for word in words)
+
+
+def _refuse_names(rows: Sequence[Sequence[str]], where: str) -> NoReturn:
     """Refuses a first line in which no column is known. It is a row if it holds a number, and a
-    header if only the line below it holds one. second: the fields of that line.
+    header if only the line below it holds one.
     """
-    user, item = fields[:2]
-    said = " ".join(f"--load {shlex.quote(word)}" for word in (f"user={user}", f"item={item}"))
-    name_two = f"say what its columns are: user='{user}', item='{item}' ({said})"
-    name_all = (
-        f"add one, or name all {len(fields)} columns, for example: --load names={_example(fields)}"
-    )
+    fields = rows[0]
+    name_two = f"say what its columns are ({_two(rows)})"
+    example = ",".join(_example(rows))
+    name_all = f"add one, or name all {len(fields)} columns, for example: --load names={example}"
     if any(map(is_number, fields)):
         fix = name_all
-    elif any(map(is_number, second)):
+    elif any(is_number(field) for row in rows[1:2] for field in row):
         fix = name_two
     else:
         fix = f"{name_two}; or, if the first line is a row, {name_all}"
@@ -482,7 +495,7 @@ def _positional(rows: list[list[str]], where: str, above: int) -> list[str]:
     # Unusual names of columns stand above rows that fit, where a number or a time should be.
     in_words = all(fields) and not any(map(is_number, fields))
     if orders and width > 2 and in_words and not readings([fields[:named]]):
-        _refuse_names(fields, [], where)
+        _refuse_names(rows[:1], where)
     if len(orders) == 1 and is_usual(orders[0]):
         if _products_first(alike):
             orders.append((ITEM, USER, *orders[0][2:]))
@@ -494,7 +507,7 @@ def _positional(rows: list[list[str]], where: str, above: int) -> list[str]:
         _refuse_title(", ".join(fields), where, above)
     if width > 2 and all(field.isdigit() for field in fields):
         refuse_lists(width, where)
-    _refuse_names(fields, rows[1] if len(rows) > 1 else [], where)
+    _refuse_names(rows, where)
 
 
 def refuse_lists(width: int, where: str) -> NoReturn:

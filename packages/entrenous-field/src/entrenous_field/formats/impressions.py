@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from entrenous.core.errors import InputError
-from entrenous.data.files import Format, RawFile, first_lines
+from entrenous.data.files import Format, RawFile
 from entrenous.data.formats.delimited import read_text
 from entrenous.data.options import LoadOptions
 from entrenous.data.table import ColumnTable, refuse
@@ -24,7 +24,7 @@ TIME = "%m/%d/%Y %I:%M:%S %p"
 
 def recognises(head: bytes, name: str) -> bool:
     """Returns True if the first line has five columns, the last of shown items."""
-    fields = first_lines(head, 1)[0].decode("utf-8", "replace").split("\t")
+    fields = head.splitlines()[0].decode("utf-8", "replace").split("\t")
     return len(fields) == len(NAMES) and re.match(SHOWN, fields[4].strip()) is not None
 
 
