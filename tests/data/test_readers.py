@@ -40,7 +40,7 @@ def write(path: Path, content: str | bytes) -> Path:
 
 
 CSV = joined(",", "user_id,item_id,rating,timestamp\n")
-PACKED = gzip.compress(gzip.compress(CSV.encode()))
+PACKED = gzip.compress(gzip.compress(CSV.encode(), mtime=0), mtime=0)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_blocks_do_not_change_what_is_found(
         ("a.csv", "version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),
         ("a.csv", "\n<!DOCTYPE html>", "the content is a page"),
         ("a.csv.gz", PACKED, "the content is packed twice, .gz inside .gz"),
-        ("a.rda.gz", gzip.compress(b"RDX3\n"), "the content is data of R"),
+        ("a.rda.gz", gzip.compress(b"RDX3\n", mtime=0), "the content is data of R"),
         ("a.txt", "beer/name: a\nbeer/id: 1\n\nbeer/name: b\n", "the content is blocks of key"),
         ("a.txt", "user=1\nitem=a\nuser=2\nitem=b\n", "the content is blocks of key"),
         ("a.csv", ",a,b,c,d\n1,,5,,\n2,,,3,1.5\n", "the content is a table of users by items"),
