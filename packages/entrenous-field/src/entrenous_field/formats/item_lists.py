@@ -58,8 +58,7 @@ def recognises(head: bytes, name: str) -> bool:
 
 def _numbers(head: bytes) -> list[list[bytes]] | None:
     """Returns the fields of the first lines; None if they are not all whole numbers."""
-    lines = [line.split() for line in head.split(b"\n", SAMPLE)[:-1]]
-    present = [line for line in lines if line]
+    present = [line.split() for line in head.split(b"\n", SAMPLE)[:-1] if line.strip()]
     if len(present) < 2 or not all(field.isdigit() for line in present for field in line):
         return None
     return present
