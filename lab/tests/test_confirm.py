@@ -162,7 +162,7 @@ def test_no_result_stays_of_a_program_that_nobody_can_have(tmp_path, monkeypatch
     assert RESULTS.is_dir() and named == []
     monkeypatch.setattr(provenance, "commit", lambda: "0123456789ab-dirty")
     monkeypatch.chdir(tmp_path)
-    for option in ([], ["--confirm"], ["--restate"]):
+    for option in ([], ["--confirm"]):
         with pytest.raises(SystemExit) as ended:
             main(["papers", "cali3f-table2", *option])
         assert ended.value.code == 2

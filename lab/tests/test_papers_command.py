@@ -31,31 +31,20 @@ def test_all_are_run_and_listed_and_a_failure_ends_with_1(two, tmp_path, capsys)
     assert (
         "error: 1 of 2 failed: bad" in said.err and "good; about 0 min left on 1 cores" in said.err
     )
-    assert called(tmp_path, "--list", "--estimate", "--json") == 0
+    assert called(tmp_path, "--list", "--json") == 0
     good = {one["name"]: one for one in json.loads(capsys.readouterr().out)["papers"]}
     assert (
         good["good"]["state"] == "fresh"
         and good["good"]["stored"] == "full"
         and good["good"]["seeds"] == "2"
     )
-    assert (
-        good["bad"]["state"] == "not run" and good["bad"]["trainings"] == 0
-    )  # both of its trainings are remembered
-
-
-def test_an_estimate_runs_nothing_without_list_either(two, tmp_path, capsys):  # noqa: F811
-    assert called(tmp_path, "good", "--estimate", "--json") == 0
-    [good] = json.loads(capsys.readouterr().out)["papers"]
-    assert good["state"] == "not run" and good["trainings"] > 0
-    assert not list(tmp_path.rglob("*.json"))
+    assert good["bad"]["state"] == "not run"
 
 
 def test_what_is_stored_is_listed_without_scipy(two, tmp_path, capsys, monkeypatch):  # noqa: F811
     monkeypatch.setattr("entrenous_lab.papers.runner.find_spec", lambda name: None)
     assert called(tmp_path, "--list", "--json") == 0 and '"good"' in capsys.readouterr().out
-    assert (
-        called(tmp_path, "--estimate") == 2 and "SciPy is not installed" in capsys.readouterr().err
-    )
+    assert called(tmp_path) == 2 and "SciPy is not installed" in capsys.readouterr().err
 
 
 def test_pages_are_filled_where_the_results_are(two, tmp_path, capsys, monkeypatch):  # noqa: F811

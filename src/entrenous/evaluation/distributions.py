@@ -1,5 +1,4 @@
-"""Tails of distributions, and mean ranks, for the tests of `significance`: scalars in double
-precision, without SciPy.
+"""Tails of Student's t, for the tests of `chance`: scalars in double precision, without SciPy.
 
 SciPy alone would take 143 MB on disk and, when it is first used, over a second of every run. Our
 tests compare each function with SciPy's.
@@ -8,10 +7,6 @@ tests compare each function with SciPy's.
 from __future__ import annotations
 
 import math
-
-import numpy as np
-
-from ..core.types import Array, Float64Array
 
 # Stands in for a zero divisor of the continued fraction.
 TINY = 1e-300
@@ -105,39 +100,3 @@ def _not_zero(value: float) -> float:
     if abs(value) > TINY:
         return value
     return TINY
-
-
-def chi_square_tail(x: float, freedom: int) -> float:
-    """Returns P(X > x) for a chi-square X with a whole number of degrees of freedom, as a finite
-    sum of Poisson terms.
-
-    >>> chi_square_tail(0.0, 3), round(chi_square_tail(2 * math.log(4), 2), 12)
-    (1.0, 0.25)
-    """
-    half = x / 2
-    if half <= 0:
-        return 1.0
-    odd = freedom % 2
-    # The terms half^s e^-half / gamma(s + 1) at s = 0, 1, .. or 1/2, 3/2, ..
-    exponents = np.arange(freedom // 2) + odd / 2
-    terms = []
-    for s in exponents.tolist():
-        log_term = s * math.log(half) - half - math.lgamma(s + 1)
-        terms.append(math.exp(log_term))
-    first = 0.0
-    if odd:
-        first = math.erfc(math.sqrt(half))
-    return min(1.0, first + math.fsum(terms))
-
-
-def mean_ranks(values: Array) -> Float64Array:
-    """The rank of each value from the smallest, 1 .. n; equal values share their mean rank.
-
-    >>> mean_ranks(np.array([3.0, 1.0, 3.0])).tolist()
-    [2.5, 1.0, 2.5]
-    """
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    # Equal values have the ranks last - count + 1 .. last.
-    last = np.cumsum(count)
-    mean_rank = last - (count - 1) / 2
-    return mean_rank[place]

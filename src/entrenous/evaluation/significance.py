@@ -1,67 +1,21 @@
-"""Further tests of a difference between systems: exact Wilcoxon, equal spread, Friedman with mean
-ranks, Holm. `chance` has that of means.
+"""Further tests of a difference between systems: equal spread, Holm. `chance` has that of means.
 
-Two-system tests take values paired by user, fold or data set. They say nothing about the choice of
-data or of split.
+They say nothing about the choice of data or of split.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from ..core.errors import InputError
 from ..core.types import Array, Float64Array
 from .chance import difference
-from .distributions import chi_square_tail, mean_ranks
 
-Alternative = Literal["two-sided", "less"]
 # The relative difference below which squared deviations are equal.
 ROUNDING = 1e-12
-
-
-def wilcoxon(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> float:
-    """The exact p-value of Wilcoxon's signed-rank test.
-
-    alternative: `less` tests that a tends to be smaller than b. Zero differences are dropped
-    (Wilcoxon 1945), equal ones share their mean rank. The distribution of W+, the sum of the ranks
-    of positive differences a - b, is summed up over all 2^n signs, also with ties.
-
-    >>> # all six negative: 1 of 2^6 signs
-    >>> wilcoxon([0] * 6, [6, 5, 4, 3, 2, 1], alternative="less")
-    0.015625
-    >>> wilcoxon([6, 5, 4, 3, 2, 1], [0] * 6)
-    0.03125
-    """
-    differences = _differences(a, b)
-    # A zero difference has no sign.
-    d = differences[differences != 0]
-    if len(d) == 0:
-        return 1.0
-    rank = mean_ranks(np.abs(d))
-    plus = float(rank[d > 0].sum())
-    return _exact(rank, plus, alternative)
-
-
-def _exact(rank: Float64Array, plus: float, alternative: Alternative) -> float:
-    """P(W+ at least as extreme as `plus`) if each sign is + or - with probability 1/2."""
-    # Mean ranks are multiples of 1/2, so twice a sum of ranks is a whole number.
-    steps = np.rint(2 * rank).astype(np.int64)
-    at = round(2 * plus)
-    # chance[s]: the probability that twice W+ is s, after the signs of the steps so far.
-    chance = np.zeros(int(steps.sum()) + 1)
-    chance[0] = 1.0
-    for step in steps:
-        # Half the signs are minus, and leave the sum; half are plus, and add the step.
-        chance /= 2
-        chance[step:] += chance[:-step].copy()
-    less = float(chance[: at + 1].sum())
-    if alternative == "less":
-        return less
-    greater = float(chance[at:].sum())
-    return min(1.0, 2 * greater, 2 * less)
 
 
 class SpreadDifference(NamedTuple):
@@ -106,59 +60,6 @@ def paired_spread(a: Array, b: Array) -> SpreadDifference:
     found = difference(left_squares, right_squares)
     stds = np.nanstd(left, axis=1) - np.nanstd(right, axis=1)
     return SpreadDifference(found.t(), found.p(), float(stds.mean()), users, found.holds)
-
-
-def _differences(a: Array, b: Array) -> Float64Array:
-    """a - b, float64 [pairs]. Raises InputError unless both are columns of finite values."""
-    d = np.asarray(a, np.float64) - np.asarray(b, np.float64)
-    if d.ndim != 1 or not np.isfinite(d).all():
-        raise InputError(
-            "significance test",
-            "the values are not two finite columns",
-            expected="one finite value per pair",
-        )
-    return d
-
-
-class Friedman(NamedTuple):
-    """The result of Friedman's test."""
-
-    statistic: float
-    """Chi-square with k - 1 degrees of freedom, corrected for ties."""
-    p: float
-    mean_rank: dict[str, float]
-    """The mean rank of each system, 1 = best."""
-
-
-def friedman(errors: Mapping[str, Sequence[float]]) -> Friedman:
-    """Friedman's test over the blocks (data sets, folds, users) that all systems were measured on;
-    the least error has rank 1, and ties share their mean rank.
-
-    FBALF's table prints `mean_rank` as F-rank. Two systems are compared like three or more.
-
-    >>> # b is second, second, third
-    >>> friedman({"a": [1, 1, 1], "b": [2, 2, 3], "c": [3, 3, 2]}).mean_rank
-    {'a': 1.0, 'b': 2.3333333333333335, 'c': 2.6666666666666665}
-    """
-    table = np.array(list(errors.values()), np.float64).T
-    if table.ndim != 2 or table.shape[1] < 2 or not np.isfinite(table).all():
-        raise InputError(
-            "Friedman test",
-            "the values are not a finite table",
-            expected="two or more systems on the same blocks",
-        )
-    n, k = table.shape
-    rank = np.apply_along_axis(mean_ranks, 1, table)
-    # Ties lower the variance within a block; it is 0 if all systems are equal everywhere.
-    variance = rank.var(axis=1).sum()
-    statistic = 0.0
-    if variance:
-        expected = n * (k + 1) / 2
-        squares = ((rank.sum(axis=0) - expected) ** 2).sum()
-        statistic = float(squares * (k - 1) / (k * variance))
-    p = chi_square_tail(statistic, k - 1)
-    mean_rank = rank.mean(axis=0).tolist()
-    return Friedman(statistic, p, dict(zip(errors, mean_rank, strict=True)))
 
 
 def holm(p: Sequence[float]) -> Float64Array:

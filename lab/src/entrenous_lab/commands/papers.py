@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from entrenous.cli.console import emit_json, goes_on, progress_bar, say, table
 from entrenous.core.errors import CheckFailed, InputError
@@ -16,7 +16,6 @@ from entrenous.core.keywords import at_least
 
 if TYPE_CHECKING:
     from ..papers.batch import BatchLine, PaperStock
-    from ..papers.estimate import WorkLeft
 
 RESULTS = Path("lab") / "results"
 
@@ -25,14 +24,12 @@ def papers(
     *names: str,
     quick: bool = False,
     list: bool = False,
-    estimate: bool = False,
     seeds: int = 0,
     data: tuple[str, ...] = (),
     threads: int = 0,
     again: bool = False,
     confirm: bool = False,
     daily: bool = False,
-    restate: bool = False,
     docs: bool = False,
     out: Path = RESULTS,
     cells: Path | None = None,
@@ -50,9 +47,6 @@ def papers(
     list:
         Run nothing; say what is stored, and whether today's program and settings would give the
         same.
-    estimate:
-        As --list, and how long what is left would take, at the pace of the trainings that are
-        remembered.
     seeds:
         How many seeds, where a table has seeds; 0 = as many as it usually has.
     data:
@@ -67,9 +61,6 @@ def papers(
         of made-up outcomes. If one differs from what is recorded, the result is stale, else fresh.
     daily:
         With --confirm: three results of today whose sample is cheap; all such come round.
-    restate:
-        Train nothing; compute the rows over several data sets (ranks, wins and losses) anew from
-        the stored rows of each data set. The file says so.
     docs:
         Run nothing; fill the tables and figures of README.md and docs/*.md, and the page of claims,
         from the results in --out.
@@ -80,9 +71,7 @@ def papers(
     json:
         Print one JSON object on stdout.
     """
-    from entrenous.data.home import data_home
-
-    from ..papers.batch import Asked, estimates, run_papers, stock
+    from ..papers.batch import Asked, run_papers, stock
     from ..papers.provenance import need_committed
 
     at_least("--threads", threads, 0)
@@ -91,24 +80,14 @@ def papers(
         _docs(out)
         return
     # An excerpt, and what goes elsewhere, is nobody's origin.
-    if out == RESULTS and not (quick or list or estimate):
+    if out == RESULTS and not (quick or list):
         need_committed("--out")
     if confirm:
         _confirm(names, out, cells, threads, json, daily)
         return
-    if restate:
-        _restate(names, out)
-        return
     asked = Asked(quick, seeds, _several(data))
-    if list or estimate:
-        shown = stock(names, out)
-        due = [one for one in shown if one.wanted(asked)] if estimate else []
-        with progress_bar() as progress:
-            left = {}
-            for name, work in estimates(due, cells or data_home() / "experiments", asked):
-                left[name] = work
-                progress(len(left), len(due), name)
-        _list(shown, left, json)
+    if list:
+        _list(stock(names, out), json)
         return
     with goes_on("start it again: what it has trained is remembered"), progress_bar() as progress:
         lines = run_papers(
@@ -169,22 +148,6 @@ def _confirm(
         raise CheckFailed(f"{len(wrong)} of {len(lines)} not confirmed: {', '.join(wrong)}")
 
 
-def _restate(names: Sequence[str], out: Path) -> None:
-    """Restates stored results: the named ones, or all whose tables have rows over data sets."""
-    from ..papers.batch import stock
-    from ..papers.restate import restate
-    from ..papers.runner import experiments
-
-    tables = experiments()
-    chosen = names or [name for name, table in tables.items() if table.across is not None]
-    for line in stock(chosen, out):
-        if line.stored is None:
-            say(f"{line.name}: not run yet")
-            continue
-        changed = restate(line.stored, tables[line.name], out)
-        say(f"{line.name}: {changed} rows restated")
-
-
 def _docs(out: Path) -> None:
     """Fills the pages of the checkout in which the results lie. Raises InputError where there are
     no such pages.
@@ -204,63 +167,21 @@ def _docs(out: Path) -> None:
         say(f"{page.relative_to(root)} changed")
 
 
-def _list(shown: Sequence[PaperStock], left: dict[str, WorkLeft], as_json: bool) -> None:
-    """What is stored of each experiment, and with estimates the hours on one core that are left."""
+def _list(shown: Sequence[PaperStock], as_json: bool) -> None:
+    """What is stored of each experiment."""
+    entries = [_entry(one) for one in shown]
     if as_json:
-        emit_json({"papers": [_entry(one, left.get(one.name)) for one in shown]})
+        emit_json({"papers": entries})
         return
-    from ..papers.batch import remaining
-    from ..papers.remember import cores
-
-    rows = []
-    for one in shown:
-        what = _entry(one, left.get(one.name))
-        rows.append(
-            [
-                what["name"],
-                what["stored"],
-                what["seeds"],
-                what["date"],
-                what["state"],
-                *([_left(what)] if left else []),
-            ]
-        )
-    table(
-        ["experiment", "stored", "seeds", "date", "state", *(["left, core h"] if left else [])],
-        rows,
-    )
-    if left:
-        for line in dict.fromkeys(line for one in left.values() for line in one.absent):
-            say(f"Not counted. {line}")
-        say(remaining([*left.values()], cores()))
+    heads = ["experiment", "stored", "seeds", "date", "state"]
+    table(heads, [list(entry.values()) for entry in entries])
 
 
-def _entry(one: PaperStock, left: WorkLeft | None) -> dict[str, Any]:
-    kind = "-" if one.stored is None else one.stored.kind
-    seeds, date = (
-        ("-", "-") if one.stored is None else (one.stored.seeds, one.stored.origin["date"])
-    )
-    entry = {"name": one.name, "stored": kind, "seeds": seeds, "date": date, "state": one.state}
-    if left is None:
-        return entry
-    return {
-        **entry,
-        "seconds": left.seconds,
-        "trainings": len(left.missing),
-        "unknown": left.unknown,
-        "studied": left.studied,
-        "absent": list(left.absent),
-    }
-
-
-def _left(entry: dict[str, Any]) -> str:
-    if "seconds" not in entry:
-        return "-"
-    if not entry["studied"]:
-        return "unknown: its rows are not here, or it remembers no training"
-    return f"{entry['seconds'] / 3600:.2f}" + (
-        f" + {entry['unknown']} never timed" if entry["unknown"] else ""
-    )
+def _entry(one: PaperStock) -> dict[str, str]:
+    kind, seeds, date = "-", "-", "-"
+    if one.stored is not None:
+        kind, seeds, date = one.stored.kind, one.stored.seeds, one.stored.origin["date"]
+    return {"name": one.name, "stored": kind, "seeds": seeds, "date": date, "state": one.state}
 
 
 def _show(lines: Sequence[BatchLine], as_json: bool) -> None:

@@ -27,13 +27,10 @@ class WorkLeft(NamedTuple):
     """missing: {identity: seconds on one core} of the trainings that are left; None where an
     algorithm was never timed here.
 
-    What experiments do beside trainings (counts, audits) is not in it. studied: whether there were
-    rows to ask for trainings on. absent: which data sets are not counted, and why, in a line each.
+    What experiments do beside trainings (counts, audits) is not in it.
     """
 
     missing: Mapping[str, float | None]
-    studied: bool = True
-    absent: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -91,24 +88,22 @@ def work_left(table: PaperTable, context: Context, costs: TrainingCosts) -> Work
     be best in the middle. What stands before or after the trainings of a table (counts, audits) is
     left out."""
     missing: dict[str, float | None] = {}
-    absent: list[str] = []
 
     def note(name: str, cell: Cell, part: CellPart) -> None:
         missing[name] = costs.of(cell, part)
 
-    studied = asked_of(table, context, note, absent)
-    return WorkLeft(missing, studied, tuple(absent))
+    asked_of(table, context, note, [])
+    return WorkLeft(missing)
 
 
 def asked_of(
     table: PaperTable,
     context: Context,
     note: Callable[[str, Cell, CellPart], None],
-    absent: list[str] | None = None,
-) -> bool:
+    absent: list[str],
+) -> None:
     """Tells `note` of every training that an experiment asks for and that is not remembered: its
-    identity, and what it is. Returns whether there were rows to train on. absent: gets a line for
-    each data set that is left out.
+    identity, and what it is. absent: gets a line for each data set that is left out.
     """
 
     def stand_in(name: str, cell: Cell, part: CellPart) -> Outcome:
@@ -123,19 +118,14 @@ def asked_of(
             0.0,
         )
 
-    dry, studies = (
-        Context(**{**vars(context), "cells": Cells(context.cells.folder, stand_in=stand_in)}),
-        0,
-    )
+    dry = Context(**{**vars(context), "cells": Cells(context.cells.folder, stand_in=stand_in)})
     try:
-        for study in table.data(dry, [] if absent is None else absent):
-            studies += 1
+        for study in table.data(dry, absent):
             table.measured(study, [])
     except Exception:
         # figures that were made up need not suit what is computed of them; all trainings were asked
         # for by then
         pass
-    return studies > 0
 
 
 class MadeUp(dict[str, Any]):

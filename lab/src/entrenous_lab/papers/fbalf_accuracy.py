@@ -14,11 +14,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from entrenous.evaluation.loss_win import LossWinTable, against
 from entrenous.evaluation.ratings import ERRORS
 
 from .effort import ratings
 from .findings import bars_figure
+from .loss_win import against
 from .measures import each, mean
 from .opened import rated
 from .result import Row, row
@@ -77,7 +77,6 @@ SOURCES = tuple(map(ratings, ("ml-100k", "hetrec-ml", "yahoo-r3", "ml-1m")))
 FILTERED = (ratings("ml-100k", 10), ratings("hetrec-ml", 10), ratings("ml-1m", 10, folds=3))
 HETREC_ROWS = 855_598  # of the paper's D3
 CELLS = "cells of data set and error"
-TOTAL = "all of them"  # the systems that FBALF is compared with
 
 
 def partial_note(trained: Trained) -> list[str]:
@@ -142,6 +141,7 @@ def statistics(rows: Sequence[Row]) -> list[Row]:
             errors[line["system"]][cell] = line["obtained"]
     cells = list(errors[str(PLAIN)])
     names = list(dict.fromkeys(cell.rpartition(", ")[0] for cell in cells))
+    protocol = worded("fbalf", "statistics", errors=", ".join(ERRORS), names=", ".join(names))
     lines = list[Row]()
     for label, systems in (
         (f"the paper's six systems, {CELLS}", SIX),
@@ -150,41 +150,20 @@ def statistics(rows: Sequence[Row]) -> list[Row]:
         complete = [str(system) for system in systems if set(errors[str(system)]) >= set(cells)]
         if cells and len(complete) > 1:
             over = {system: [errors[system][cell] for cell in cells] for system in complete}
-            table = against(str(PLAIN), over)
-            lines += statistic_rows(label, table, names, paper=systems is SIX)
+            known = STATISTICS if systems is SIX else {}
+            lines += [
+                row(
+                    label,
+                    system,
+                    name,
+                    paper=known.get(("all", system, name)),
+                    obtained=float(figure),
+                    protocol=protocol,
+                    reading="",
+                )
+                for (system, name), figure in against(str(PLAIN), over).items()
+            ]
     return lines
-
-
-def statistic_rows(
-    label: str, table: LossWinTable, names: Sequence[str], *, paper: bool
-) -> list[Row]:
-    """Returns a row for each system and statistic."""
-    protocol = worded("fbalf", "statistics", errors=", ".join(ERRORS), names=", ".join(names))
-    known = STATISTICS if paper else {}
-    figures: dict[tuple[str, str], float] = {}
-    for pair in table.rows:
-        figures[pair.other, "F-rank"] = table.ranks[pair.other]
-        figures[pair.other, "losses"] = pair.losses
-        figures[pair.other, "wins"] = pair.wins
-        figures[pair.other, "p (less)"] = pair.p_less
-        figures[pair.other, "p (two-sided)"] = pair.p_two_sided
-        figures[pair.other, "p (Holm)"] = pair.holm
-    figures[str(PLAIN), "F-rank"] = table.ranks[str(PLAIN)]
-    figures[TOTAL, "losses"] = sum(pair.losses for pair in table.rows)
-    figures[TOTAL, "wins"] = sum(pair.wins for pair in table.rows)
-    figures[TOTAL, "p (Friedman)"] = table.p
-    return [
-        row(
-            label,
-            system,
-            name,
-            paper=known.get(("all", system, name)),
-            obtained=float(figure),
-            protocol=protocol,
-            reading="",
-        )
-        for (system, name), figure in figures.items()
-    ]
 
 
 def _figure(trained: Trained) -> dict[str, str]:

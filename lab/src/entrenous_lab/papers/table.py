@@ -104,8 +104,7 @@ class PaperTable:
     figures: Callable[[Trained], Mapping[str, str]] | None = None
     before: Callable[[Context], Found] | None = None
     across: Callable[[Sequence[Row]], list[Row]] | None = None
-    """Rows over several data sets, which follow from the rows of each (`entrenous papers --restate`
-    computes them anew from a stored result)."""
+    """Rows over several data sets, which follow from the rows of each."""
     after: Callable[[list[Trained]], Found] | None = None
 
     def run(self, context: Context) -> Found:
