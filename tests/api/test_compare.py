@@ -27,7 +27,7 @@ NAMES = ["popular", "random", "pfpl+"]
 
 def compare(algorithms: list[Any], data: Any = "ml-100k", **options: Any) -> dict[str, Any]:
     """A comparison, with errors in the words of the command line."""
-    return compared(CompareKeywords(algorithms, data, **{"progress": False, **options}))
+    return compared(CompareKeywords(algorithms, data, **{"progress": False, **options})).found
 
 
 @pytest.fixture(scope="module")

@@ -108,7 +108,7 @@ def test_equal_scores_and_absent_items_do_not_favour_what_is_held_out(
 def test_late_digits_count_and_no_float32_joins_them(tmp_path: Path, split: Split) -> None:
     items = len(split.train.items)
     fine = np.tile(1e9 + np.arange(items) * 1e-6, (len(split.train.users), 1))
-    scores = read_scores(written(tmp_path / "fine.csv", split, fine), split)
+    scores = read_scores(written(tmp_path / "fine.csv", split, fine), split, "fine.csv")
     assert np.array_equal(scores.scores(np.array([5]))[0], np.arange(items) - (items - 1.0))
 
 
@@ -143,17 +143,20 @@ BAD = {
     "unknown user": (HEAD + "u2,i1,1\nnobody,i1,2\n", ":3: user 'nobody' is not in the split"),
     "unknown item": (HEAD + "u2,nothing,1\n", ":2: item 'nothing' is not in the split"),
     "no id": (HEAD + ",i1,1\n", ":2: user '' is not in the split"),
-    "twice": (HEAD + "u2,i1,1\nu3,i1,1\nu2,i1,2\n", ":4: user 'u2', item 'i1' again, as in line 2"),
+    "twice": (
+        HEAD + "u2,i1,1\nu3,i1,1\nu2,i1,2\n",
+        ":4: user 'u2', item 'i1' again, as in {file}:2;",
+    ),
     "not a number": (HEAD + "u2,i1,NaN\n", ":2: the score is 'NaN'"),
     "infinite": (HEAD + "u2,i1,1\nu2,i2,-inf\n", ":3: the score is '-inf'"),
     "a word": ("user,item,rank\nu2,i1,first\n", ":2: the rank is 'first'"),
     "no score": (HEAD + "u2,i1,\n", ":2: the score is ''"),
-    "too few fields": (HEAD + "u2,i1\n", ":2: the score is ''"),
-    "too many fields": (HEAD + "u2,i1,1\nu2,i2,1,1\n", ":3: cannot be read"),
-    "no column": ("user,item,stars\nu2,i1,1\n", ":1: the columns are user, item, stars"),
-    "neither": ("hello\n", ":1: got 'hello'"),
-    "empty": ("", ":1: is empty"),
-    "header alone": (HEAD, ": has a header and no scores"),
+    "too few fields": (HEAD + "u2,i1\n", ":2: 2 columns; expected a header"),
+    "too many fields": (HEAD + "u2,i1,1\nu2,i2,1,1\n", ":3: 4 columns; expected a header"),
+    "no column": ("user,item,stars\nu2,i1,1\n", ": the columns are user, item, stars"),
+    "neither": ("hello\n", ":1: only one column"),
+    "empty": ("", ": the file is empty"),
+    "header alone": (HEAD, ":1: there are no rows after the header"),
     "short run": ("u2 Q0 i1 1 0.5 me\nu2 Q0 i2 2\n", ":2: got 'u2 Q0 i2 2'"),
     "candidates": (HEAD + "u2,i1,1\n", ":2: user 'u2' has no score for "),
 }
@@ -166,15 +169,15 @@ def test_a_bad_file_is_refused_with_its_line(name: str, tmp_path: Path, split: S
     file.write_text(content)
     with pytest.raises(InputError) as refused:
         entrenous.evaluate_files(file, split=split)
-    assert str(refused.value).startswith(f"{file}{said}")
+    assert str(refused.value).startswith(f"{file}{said.format(file=file)}")
 
 
 def test_other_files_that_are_refused(tmp_path: Path, split: Split) -> None:
     (tmp_path / "b.csv").write_bytes(b"\xff\xfe\x00user")
     for given, said in (
-        ((tmp_path / "none.csv",), "cannot be read"),
-        ((tmp_path / "b.csv",), "no text in UTF-8"),
-        ((tmp_path,), "cannot be read"),
+        ((tmp_path / "none.csv",), "no such file"),
+        ((tmp_path / "b.csv",), "the file is UTF-16"),
+        ((tmp_path,), "it is a folder"),
         ((), "no file"),
         (("a.csv", "a.csv"), "named twice"),
     ):

@@ -10,7 +10,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, SupportsIndex, TypeAlias
 
@@ -19,7 +19,7 @@ from typing_extensions import TypeVar
 
 from ..core.contract.protocols import Progress, silent
 from ..core.contract.settings import Settings
-from ..core.errors import InputError, did_you_mean
+from ..core.errors import InputError
 from ..core.keywords import called_with, field_texts
 from ..core.registry.own import place_of
 from ..core.types import Array
@@ -29,15 +29,6 @@ from ..data.interactions import Interactions
 from ..data.load import from_frame, load_arguments
 from ..data.load import load as load_rows
 from ..data.split.types import Split
-from ..evaluation.metric_kinds import (
-    ListMetric,
-    Metric,
-    QueryMetric,
-    Ranking,
-    RatingMetric,
-    metrics,
-)
-from ..runs.pipeline import LENGTHS
 from ..systems.named import algorithms
 from .progress import is_notebook, progress_bar
 
@@ -58,15 +49,11 @@ FitT = TypeVar("FitT", bound=CallersFrame, default="pl.DataFrame")
 DataAsked: TypeAlias = FrameT | str | Path | Interactions[FrameT] | OtherRows
 AlgorithmAsked: TypeAlias = str | Settings | type[Settings]
 SplitAsked: TypeAlias = str | Split[FrameT] | Sequence[Split[FrameT]] | SplitFunction
-MetricAsked: TypeAlias = str | Metric | Callable[[Ranking, int], Array]
-MetricsAsked: TypeAlias = Mapping[str, MetricAsked] | Sequence[MetricAsked]
 ProgressAsked: TypeAlias = bool | Progress | None
 # A column of a result, of lists or arrays.
 Column: TypeAlias = Sequence[object] | Array
 # External ids: one of them, or several.
 Ids: TypeAlias = str | SupportsIndex | Iterable[object]
-
-METRIC_KINDS = (QueryMetric, ListMetric, RatingMetric)
 
 # Options as an error names them: `--set pi`, `--set` alone, and any other.
 NAMED_SETTING = re.compile(r"--(set|network|load|own|grid) ([a-z_]+)(?==|\b)")
@@ -232,52 +219,6 @@ def _folds(split: Any) -> list[Split]:
             expected="an entrenous.Split, or a list of them, one for each fold",
         )
     return folds
-
-
-def metrics_asked(asked: MetricsAsked) -> dict[str, Metric]:
-    """Metrics by name, from {name: metric} or a list of functions, whose names are theirs.
-
-    A plain function (ranking, n) -> one value a query is a QueryMetric. The name of a metric that
-    every run has anyway adds nothing. Raises InputError for anything else.
-    """
-    if isinstance(asked, str):
-        asked = [asked]
-    if not isinstance(asked, Mapping):
-        asked = {_name_of_metric(metric): metric for metric in asked}
-    named: dict[str, Metric] = {}
-    for name, metric in asked.items():
-        if isinstance(metric, str):
-            _check_metric(metric)
-        elif isinstance(metric, METRIC_KINDS):
-            named[name] = metric
-        elif callable(metric):
-            named[name] = QueryMetric(metric)
-        else:
-            raise InputError(
-                f"metrics {name}",
-                f"got {type(metric).__name__}",
-                expected="a function (ranking, n), or a QueryMetric",
-            )
-    return named
-
-
-def _check_metric(name: str) -> None:
-    """Raises InputError for the name of a metric that no run has."""
-    of_metric, _, n = name.partition("@")
-    known = metrics()
-    if of_metric not in known:
-        raise InputError("metrics", f"unknown metric '{name}'", fix=did_you_mean(of_metric, known))
-    if n and n not in map(str, LENGTHS):
-        lengths = ", ".join(map(str, LENGTHS))
-        raise InputError("metrics", f"'{name}' has another cutoff", expected=f"one of {lengths}")
-
-
-def _name_of_metric(metric: Any) -> str:
-    function = metric.value if isinstance(metric, METRIC_KINDS) else metric
-    # A partial has no name; the function in it has one.
-    if isinstance(function, partial):
-        function = function.func
-    return str(getattr(function, "__name__", metric))
 
 
 @contextmanager

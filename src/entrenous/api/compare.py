@@ -4,7 +4,7 @@ by user.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, TypeAlias, final
@@ -13,11 +13,13 @@ import numpy as np
 
 from ..core.errors import InputError, did_you_mean
 from ..core.keywords import at_least, values
-from ..data.interactions import Interactions
+from ..core.types import Float64Array
+from ..data.interactions import POLARS, Interactions
 from ..data.load import load as read
 from ..data.load import load_arguments
 from ..data.split.protocol import is_given
 from ..evaluation.metric_kinds import arrowed
+from ..evaluation.paired import PairedDifference, paired_tests, spread_tests
 from ..evaluation.ratings import ERRORS
 from ..report import figures
 from ..report.figures import FigureFormat
@@ -25,44 +27,41 @@ from ..runs.options import CommonOptions, CompareOptions, RunPlan
 from ..runs.pipeline import RunRequest, carry_out
 from ..runs.plan import check, make, usual_protocol, with_set
 from ..runs.train import Say
+from ..runs.wanted import MetricsAsked, Wanted, metrics_asked
 from . import tables
 from .arguments import (
     AlgorithmAsked,
     DataAsked,
     FrameT,
-    MetricsAsked,
     ProgressAsked,
     SplitAsked,
     asked_progress,
     data_beside,
     kind_of,
-    metrics_asked,
     public,
     split_asked,
 )
 from .budgets import spent_on_all
-from .contestants import Contestant, contestants, judged, same_rows
+from .contestants import Contestant, contestants, same_rows
 from .results import Figure, Report, Table, refuse_unknown
-from .run import Run
-from .statistics import (
-    PairedDifference,
-    Runs,
-    by_seed,
-    drawn_of,
-    paired_tests,
-    row,
-    spread_tests,
-)
+from .run import Run, run_of
+from .statistics import Runs, by_seed, drawn_of, row
 from .tables import ComparisonFound
 
 TESTED = ("hr@10", "ndcg@10")
+# The standard deviation of this metric over users is fairness.
+SPREAD = "ndcg@10"
 
 
 @final
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Report[ComparisonFound, FrameT]):
     """A comparison of algorithms. `table()` has a row for each: `algorithm`, and the mean and the
     standard deviation over seeds of each metric.
     """
+
+    runs: Mapping[str, Run[FrameT]] = field(default_factory=dict)
+    """The run of each label on the first seed, to recommend with and to save."""
 
     def tests(self) -> FrameT:
         """A frame of the paired tests against the reference: difference, 95 % interval, what it
@@ -137,25 +136,29 @@ def compare(asked: CompareKeywords[FrameT]) -> Comparison[FrameT]:
     if data is None:
         runs = [each.train for each in asked.algorithms if isinstance(each, Run)]
         data = runs[0] if runs else data_beside(None, asked.split, asked.load)
-    return Comparison(compared(asked), kind_of(data))
+    return compared(asked, kind_of(data))
 
 
-def compared(asked: CompareKeywords[Any], say: Say | None = None) -> ComparisonFound:
+def compared(
+    asked: CompareKeywords[Any], frames: str = POLARS, say: Say | None = None
+) -> Comparison[Any]:
     """Runs every algorithm with seeds 0 .. seeds - 1.
 
-    say: as of `runs.pipeline.RunRequest`, for the first training of each algorithm.
+    frames: as of `Report`. say: as of `runs.pipeline.RunRequest`, for the first training of each
+    algorithm.
 
-    Returns: rows: mean and standard deviation (n - 1) over seeds, and each seed's metrics. tests:
-        the reference against each other one, paired over users and seeds: mean difference with its
-        95 % interval, what it holds, p, and p after Holm's correction over all tests of one metric
-        (`evaluation.chance`). privacy: where trainings had a budget of differential privacy, what
-        each has spent and what all of them together, on the same people (`api.budgets`).
-        fairness_tests: the same pairs, on the standard deviation of NDCG@10 over users; none of
-        fewer than three users.
+    Returns the comparison, in whose report are: rows: mean and standard deviation (n - 1) over
+        seeds, and each seed's metrics. tests: the reference against each other one, paired over
+        users and seeds: mean difference with its 95 % interval, what it holds, p, and p after
+        Holm's correction over all tests of one metric (`evaluation.chance`). privacy: where
+        trainings had a budget of differential privacy, what each has spent and what all of them
+        together, on the same people (`api.budgets`). fairness_tests: the same pairs, on the
+        standard deviation of NDCG@10 over users; none of fewer than three users.
 
     Raises InputError for what cannot be compared, before anything is trained.
     """
     asked = _plain(asked)
+    wanted = metrics_asked(asked.metrics)
     every = contestants(asked.algorithms, asked.settings)
     # All that can be refused is refused before the first training.
     at_least("--seeds", asked.seeds, 1)
@@ -167,21 +170,37 @@ def compared(asked: CompareKeywords[Any], say: Say | None = None) -> ComparisonF
     # Finished runs decide the seeds: a seed names the split, which all of them must share.
     if done:
         seeds = [int(run.manifest["seed"]) for run in done[0].runs]
-    results: dict[str, list[Any]] = {}
+    results: dict[str, list[Run[Any]]] = {}
     for contestant in every:
-        results[contestant.label] = [judged(run) for run in contestant.runs]
+        results[contestant.label] = [_asked_of(run, wanted) for run in contestant.runs]
     with asked_progress(asked.progress) as progress:
-        trainings = _requests(asked, new, seeds, say) if new else []
+        trainings = _requests(asked, new, seeds, wanted, say) if new else []
         for number, (label, request) in enumerate(trainings):
             progress(number, len(trainings), label)
-            results[label].append(carry_out(request()))
+            results[label].append(run_of(carry_out(request()), wanted))
         progress(len(trainings), len(trainings), "done")
     # Runs that were trained here and finished ones meet in one table.
     same_rows([runs[0].manifest for runs in results.values()])
     # A path as it was typed; the user's own splits say themselves which rows they have.
     by_name = isinstance(asked.data, str) and new and asked.split is None
     data = str(asked.data) if by_name else ""
-    return _summed_up(every, results, reference, seeds, data)
+    found = _summed_up(every, results, reference, seeds, wanted, data)
+    return Comparison(found, frames, {label: runs[0] for label, runs in results.items()})
+
+
+def _asked_of(run: Run[Any], wanted: Wanted) -> Run[Any]:
+    """A finished run with the metrics that are asked for. Raises InputError for one that it does
+    not have.
+    """
+    missing = wanted.missing(run.manifest["metrics"])
+    if missing:
+        raise InputError(
+            "metrics",
+            f"{run!r} has no {missing[0]}",
+            expected="metrics that each run has",
+            fix="give the runs to evaluate_files, which takes any list length",
+        )
+    return replace(run, wanted=wanted)
 
 
 def _plain(asked: CompareKeywords[Any]) -> CompareKeywords[Any]:
@@ -199,7 +218,11 @@ Training: TypeAlias = tuple[str, Callable[[], RunRequest]]
 
 
 def _requests(
-    asked: CompareKeywords[Any], new: Sequence[Contestant], seeds: Sequence[int], say: Say | None
+    asked: CompareKeywords[Any],
+    new: Sequence[Contestant],
+    seeds: Sequence[int],
+    wanted: Wanted,
+    say: Say | None,
 ) -> list[Training]:
     """The trainings of a comparison with their labels, all of them checked. Rows are read once; a
     split in files is read by each run.
@@ -225,7 +248,6 @@ def _requests(
     if isinstance(rows, Interactions) and not is_given(protocol):
         for each in plans:
             make(with_set(each, len(rows.users)), rows)
-    metrics = metrics_asked(asked.metrics)
     # A run that is stored names its data, so that it can be repeated.
     by_name = isinstance(data, str) and asked.out is not None
     if not by_name and not is_given(protocol):
@@ -239,7 +261,7 @@ def _requests(
             seed=seed,
             settings=contestant.settings,
             parts=split.parts,
-            metrics=metrics,
+            metrics=wanted,
             threads=asked.threads,
             out=asked.out,
             # The lines are the same for every seed.
@@ -265,33 +287,42 @@ def _reference(asked: str | None, labels: Sequence[str]) -> str:
 
 
 def _summed_up(
-    every: Sequence[Contestant], results: Runs, reference: str, seeds: Sequence[int], data: str
+    every: Sequence[Contestant],
+    results: Runs,
+    reference: str,
+    seeds: Sequence[int],
+    wanted: Wanted,
+    data: str,
 ) -> ComparisonFound:
     """The tables, tests and notes of a comparison: see `compared`."""
     # Errors of ratings are tested where everybody predicts ratings, else the metrics of rankings.
     rated = all(set(ERRORS) <= runs[0].metrics.keys() for runs in results.values())
+    tested: Iterable[str] = ERRORS if rated else TESTED
+    if wanted.names:
+        tested = wanted.shown(results[reference][0].folds[0].per_user)
     manifests = {label: [run.manifest for run in runs] for label, runs in results.items()}
     manifest = manifests[reference][0]
     spent = spent_on_all(manifests)
     # Most notes are the same for all; each is said once, in the order of the algorithms.
     notes = [note for of_label in manifests.values() for note in of_label[0]["notes"]]
+    pairs = [(reference, other) for other in results if other != reference]
+    drawn = drawn_of(results[reference])
     tests: list[PairedDifference] = []
-    for metric in ERRORS if rated else TESTED:
-        of_users = {label: by_seed(metric, runs) for label, runs in results.items()}
-        pairs = [(reference, other) for other in results if other != reference]
-        tests += paired_tests(metric, of_users, pairs, drawn_of(results[reference]))
+    for metric in tested:
+        tests += paired_tests(metric, _by_label(metric, results), pairs, drawn)
     found: ComparisonFound = {
         "data": data or manifest["data"],
         "protocol": manifest["protocol"],
         "seeds": len(seeds),
         "seed_numbers": list(seeds),
         "reference": reference,
+        "metrics": list(wanted.names),
         "rows": [
             row(contestant.label, results[contestant.label], contestant.settings)
             for contestant in every
         ],
         "tests": tests,
-        "fairness_tests": spread_tests(results, reference),
+        "fairness_tests": spread_tests(SPREAD, _by_label(SPREAD, results), pairs, drawn),
         "protocol_text": manifest["protocol_text"],
         "notes": list(dict.fromkeys(notes)),
         "versions": manifest.get("versions", {}),
@@ -299,3 +330,7 @@ def _summed_up(
     if spent:
         found["privacy"] = spent
     return found
+
+
+def _by_label(metric: str, results: Runs) -> dict[str, Float64Array]:
+    return {label: by_seed(metric, runs) for label, runs in results.items()}

@@ -7,11 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..core.errors import InputError
 from ..core.registry.discover import short
-from ..core.types import Float64Array, Int64Array
 from ..core.values import SettingValue
 from .arguments import algorithm_asked
 from .run import Run
@@ -30,27 +27,6 @@ class Contestant(NamedTuple):
     settings: dict[str, SettingValue]
     runs: tuple[Run[Any], ...] = ()
     """Finished runs, one for each seed; () = they are to be trained."""
-
-
-class JudgedFold(NamedTuple):
-    """The evaluation of a finished run."""
-
-    user: Int64Array
-    """int64 [m]."""
-    per_user: Mapping[str, Float64Array]
-    """{metric: float64 [m]}."""
-    metrics: Mapping[str, float]
-    """Means by name."""
-
-
-class Judged(NamedTuple):
-    """A finished run in the form of `runs.pipeline.RunResult`, with the parts that statistics
-    read.
-    """
-
-    metrics: Mapping[str, float]
-    manifest: Mapping[str, Any]
-    evaluations: tuple[JudgedFold, ...]
 
 
 def contestants(
@@ -162,10 +138,3 @@ def same_rows(manifests: Sequence[Mapping[str, Any]]) -> None:
                     f"runs differ in {name}",
                     expected="runs on one data set under one protocol",
                 )
-
-
-def judged(run: Run[Any]) -> Judged:
-    """A finished run for the statistics."""
-    users = {name: np.asarray(values) for name, values in run.users.items()}
-    fold = JudgedFold(users.pop("user"), users, run.metrics)
-    return Judged(run.metrics, run.manifest, (fold,))

@@ -8,14 +8,15 @@ import html
 import logging
 import shutil
 import tempfile
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, SupportsIndex, TypeAlias, cast, final
 
 import numpy as np
 
-from ..core.errors import InputError, did_you_mean
+from ..core.errors import EntrenousWarning, InputError, did_you_mean
 from ..core.keywords import at_least, values
 from ..core.registry.discover import short
 from ..core.types import Array, Int64Array
@@ -42,13 +43,13 @@ from ..runs.recommenders import (
 from ..runs.reopen import reopen
 from ..runs.train import OnRound
 from ..runs.trec import TrecFiles, trec_files, write_trec
+from ..runs.wanted import AS_USUAL, MetricsAsked, Wanted, metrics_asked
 from .arguments import (
     AlgorithmAsked,
     Column,
     DataAsked,
     FrameT,
     Ids,
-    MetricsAsked,
     ProgressAsked,
     SplitAsked,
     algorithm_asked,
@@ -59,7 +60,6 @@ from .arguments import (
     id_asked,
     ids_asked,
     in_python,
-    metrics_asked,
     public,
     split_asked,
 )
@@ -73,6 +73,15 @@ Trained: TypeAlias = FederatedRecommender | GossipRecommender | CentralRecommend
 
 
 SHOWN = ("rmse", "mae", "hr@10", "ndcg@10", "recall@10", "auc")
+
+
+class FoldValues(NamedTuple):
+    """The evaluated users of a fold."""
+
+    user: Int64Array
+    """int64 [m]: their numbers."""
+    per_user: Mapping[str, Array]
+    """{metric: float64 [m]}."""
 
 
 class Served(Generic[FrameT]):
@@ -251,8 +260,8 @@ class Run(Served[FrameT]):
     recommender: Trained
     train: Interactions[FrameT]
     """The training rows, of the first fold."""
-    users: Mapping[str, Array]
-    """{metric: one value for each evaluated user, "user": their numbers}."""
+    folds: Sequence[FoldValues]
+    """The values of users in each fold; of a stored run in the first."""
     trace: Sequence[Look] = ()
     """A line for each look at validation."""
     arrays: Mapping[str, Array] = field(default_factory=dict)
@@ -261,11 +270,21 @@ class Run(Served[FrameT]):
     """The rows that the run was trained and evaluated on; None where they are not known."""
     path: Path | None = None
     """The folder of the run, if it is stored."""
+    wanted: Wanted = AS_USUAL
+    """The metrics that were asked for."""
+
+    @property
+    def users(self) -> dict[str, Array]:
+        """{metric: one value for each evaluated user, "user": their numbers}, of the first fold."""
+        user, per_user = self.folds[0]
+        return {"user": user, **per_user}
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Metrics by name under the run's protocol, as means over users (and folds)."""
-        return self.manifest["metrics"]
+        """Metrics by name under the run's protocol, as means over users (and folds): those that
+        were asked for by name, else all.
+        """
+        return self.wanted.shown(self.manifest["metrics"])
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name} {value}" for name, value in self._shown())
@@ -279,7 +298,8 @@ class Run(Served[FrameT]):
         return f"<table><caption>{html.escape(self._title())}</caption>{rows}</table>"
 
     def _shown(self) -> list[tuple[str, str]]:
-        return [(name, f"{self.metrics[name]:.4f}") for name in SHOWN if name in self.metrics]
+        names = self.metrics if self.wanted.names else SHOWN
+        return [(name, f"{self.metrics[name]:.4f}") for name in names if name in self.metrics]
 
     def _title(self) -> str:
         data = Path(self.manifest["data"]).name
@@ -293,10 +313,9 @@ class Run(Served[FrameT]):
         """A frame of accuracy by evaluated user: `user` (external id) and a column for each metric;
         of the first fold.
         """
-        # `user` holds the numbers of users, which ids replace.
-        ids = self.train.users.given[self.users["user"]]
-        metrics = {name: self.users[name] for name in sorted(self.users) if name != "user"}
-        return self._frame({"user": ids, **metrics})
+        user, per_user = self.folds[0]
+        metrics = self.wanted.shown(dict(sorted(per_user.items())))
+        return self._frame({"user": self.train.users.given[user], **metrics})
 
     def curve(self) -> FrameT:
         """A frame of the learning curve: a row for each look at validation, with `phase`, `round`,
@@ -405,9 +424,12 @@ class Run(Served[FrameT]):
             return write_report([run], Path(path), recommendations=items, user=name)
 
 
-def run_of(result: RunResult) -> Run[Any]:
-    """The run of a training that has just ended."""
-    first = result.evaluations[0]
+def run_of(result: RunResult, wanted: Wanted) -> Run[Any]:
+    """The run of a training that has just ended. Warns of a metric that these rows do not have."""
+    missing = wanted.missing(result.metrics)
+    if missing:
+        words = f"no metric {', '.join(missing)} of this algorithm on these rows"
+        warnings.warn(words, EntrenousWarning, stacklevel=2)
     return Run(
         manifest=cast(Manifest, result.manifest),
         recommender=result.recommender,
@@ -416,7 +438,8 @@ def run_of(result: RunResult) -> Run[Any]:
         trace=cast("Sequence[Look]", result.trace),
         arrays=result.arrays,
         split=result.split,
-        users={"user": first.user, **first.per_user},
+        folds=[FoldValues(fold.user, fold.per_user) for fold in result.evaluations],
+        wanted=wanted,
     )
 
 
@@ -425,9 +448,10 @@ def stored_run(
 ) -> Run[pl.DataFrame]:
     """A run in a folder. Raises InputError as `runs.reopen.reopen` does."""
     again = reopen(run, algorithm=algorithm, todays_code=todays_code)
+    per_user = dict(run.users)
     return Run(
         manifest=cast(Manifest, run.manifest),
-        users=run.users,
+        folds=[FoldValues(per_user.pop("user"), per_user)],
         trace=cast("Sequence[Look]", run.trace),
         path=run.path,
         **again._asdict(),
@@ -461,8 +485,9 @@ class RunKeywords(RunOptions, TrainingOptions, Generic[FrameT]):
     """How rows are held out: the name of a protocol such as "loo-99" (None = the usual one), a
     `Split`, one for each fold, or a function (data, seed=...) that makes them."""
     metrics: MetricsAsked = ()
-    """Further metrics: {name: metric}, or a list of functions (ranking, n) -> one value a query.
-    Those of `entrenous.metrics()` are always there."""
+    """Names such as "ndcg@100" or "recall@7": the result has these alone, at any list length; ()
+    = all of `entrenous.metrics()` at 5, 10 and 20. The caller's own besides: {name: metric}, or
+    functions (ranking, n) -> one value a query."""
     on_round: OnRound | None = None
     """Called after each round of training as on_round(round, metrics), with the metrics of a look
     at validation, else {}; of a first training too, which finds the best round on validation rows
@@ -485,19 +510,20 @@ def run(asked: RunKeywords[FrameT]) -> Run[FrameT]:
         options = values(asked, TrainingOptions, RunOptions)
         options["settings"] = {**own, **asked.settings}
         options["protocol"] = asked.protocol or protocol
+        wanted = metrics_asked(asked.metrics)
         # A place or a name stands for the class from here on, so that a stored run can name it.
         request = RunRequest(
             name,
             data,
             parts=parts,
-            metrics=metrics_asked(asked.metrics),
+            metrics=wanted,
             progress=progress,
             # Nobody is told where nobody reads the log.
             say=LOG.info if LOG.isEnabledFor(logging.INFO) else None,
             on_round=asked.on_round,
             **options,
         )
-        return run_of(carry_out(request))
+        return run_of(carry_out(request), wanted)
 
 
 def open(

@@ -9,9 +9,10 @@ from typing import NotRequired
 from typing_extensions import TypedDict
 
 from ..evaluation.metric_kinds import ARROWS, arrowed
+from ..evaluation.paired import PairedDifference, SpreadTest
 from ..report.latex import booktabs, escaped
 from .budgets import AllBudgets, in_short
-from .statistics import ComparedRow, PairedDifference, SpreadTest
+from .statistics import ComparedRow
 
 USUAL = ("rmse", "mae", "hr@10", "ndcg@10", "recall@10", "auc")
 # A corrected p below this level is marked.
@@ -28,6 +29,8 @@ class ComparisonFound(TypedDict):
     seed_numbers: list[int]
     reference: str
     """The label that the others are tested against."""
+    metrics: list[str]
+    """The names that were asked for; [] = all are in `rows`, and the usual ones are shown."""
     rows: list[ComparedRow]
     tests: list[PairedDifference]
     fairness_tests: list[SpreadTest]
@@ -64,7 +67,8 @@ def records(found: ComparisonFound) -> list[dict[str, str | float]]:
 def shown(found: ComparisonFound, asked: Sequence[str] = ()) -> list[str]:
     """The metrics that a table shows: those asked for, or the usual ones that there are."""
     known = found["rows"][0]["metrics"]
-    return [name for name in asked or USUAL if name in known]
+    usual = known if found["metrics"] else USUAL
+    return [name for name in asked or usual if name in known]
 
 
 def caption(found: ComparisonFound) -> str:

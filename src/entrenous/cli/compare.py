@@ -59,7 +59,7 @@ def compare(
             raise InputError("--table", f"got {path}", expected=expected)
     with progress_bar() as progress, advice_if_it_diverges():
         asked = CompareKeywords(algorithms, data, progress=progress, **options)
-        comparison = compared(asked, say)
+        comparison = compared(asked, say=say).found
     for path in table or []:
         records = tables.records(comparison)
         text = csv_text(records) if path.suffix == ".csv" else tables.latex(comparison)

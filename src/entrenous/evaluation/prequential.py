@@ -13,10 +13,9 @@ from ..core.types import Array, BoolArray, Float32Array, Float64Array, Int32Arra
 from ..data.events import Standing, Windows
 from ..data.interactions import Interactions
 from .metric_kinds import Lists, Ranking
-from .protocol import Evaluation, user_values
+from .protocol import LENGTHS, Evaluation, user_values
 
 BASELINE = "popular"
-LENGTHS = (5, 10, 20)
 # The metrics of a window.
 OF_WINDOW = ("hr@10", "ndcg@10")
 # A row that is missed ranks behind so many items, although fewer compete when a stream begins.

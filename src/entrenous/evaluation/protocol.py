@@ -37,6 +37,8 @@ from .recommend import score_blocks
 PerUser = dict[str, Float64Array]
 Metrics: TypeAlias = Mapping[str, Metric]
 NO_METRICS: Metrics = MappingProxyType({})
+# The list lengths n that every evaluation has.
+LENGTHS = (5, 10, 20)
 
 
 @final
@@ -77,7 +79,7 @@ def evaluate(
     held: Held,
     *,
     label: str,
-    n: int | Sequence[int] = (5, 10, 20),
+    n: int | Sequence[int] = LENGTHS,
     seed: int = 0,
     also_mask: Interactions | None = None,
     ratings: bool = False,

@@ -1,30 +1,36 @@
-"""Scores and lists of other programs: a file is read for a split, and ranked as any recommender is.
+"""Scores and lists of other programs: a file or a frame is read for a split, and ranked as any
+recommender is.
 
-A file has lines of user, item, and score or rank (CSV, or separated by tabs, with a header), or is
-a run of TREC (user Q0 item rank score tag), whose scores order it, as in trec_eval. Only the order
-of one user's scores counts. Equal scores are ordered as everywhere here, by a shuffle of the items
-that knows no held-out rows; what a file leaves out stands behind it, and of that the held-out items
-stand last."""
+It has rows of user, item, and score or rank, in any format that `load` reads; or it is a run of
+TREC (user Q0 item rank score tag), whose scores order it, as in trec_eval. Only the order of one
+user's scores counts. Equal scores are ordered as everywhere here, by a shuffle of the items that
+knows no held-out rows; what it leaves out stands behind it, and of that the held-out items stand
+last."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 
 from ..core.cells import ESCAPED
+from ..core.contract.protocols import Scorer
 from ..core.errors import InputError
 from ..core.lanes.memory import starts_of
 from ..core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
 from ..data.columns import USUAL, find_usual
+from ..data.files import read_without_options, unpacked
+from ..data.frames import CallersFrame, OtherRows, from_any
 from ..data.interactions import Interactions, Vocabulary, pair_numbers, pairs_of
 from ..data.split.types import Held, Split
-from ..evaluation.metric_kinds import Ranking
+from ..data.table import ColumnTable
+from ..evaluation.metric_kinds import Ranking, metrics
 from ..evaluation.protocol import Evaluation, evaluate, list_values, user_values
+from .wanted import AS_USUAL, Wanted
 
-LENGTHS = (5, 10, 20)
 SCORES = ("score", "scores", "prediction", "predicted")
 RANKS = ("rank", "position", "place")
 EXPECTED = "a header with user, item, and score or rank; or lines of `user Q0 item rank score tag`"
@@ -34,17 +40,8 @@ UNLISTED = np.float32(-(2.0**25))
 UNLISTED_HELD = np.float32(-(2.0**26))
 
 
-class Lines(NamedTuple):
-    """The lines of a file as columns of text."""
-
-    user: Array
-    item: Array
-    score: Array
-    """The text of the score, or of the rank."""
-    line: Int64Array
-    """The number of each line in the file, from 1."""
-    ranks: bool
-    """True if the best has the lowest number."""
+# A place of a file, or the rows in memory.
+OutsideRows: TypeAlias = str | Path | CallersFrame | OtherRows
 
 
 @final
@@ -52,15 +49,16 @@ class Lines(NamedTuple):
 class OutsideScores:
     """The scores of a file, by user: a recommender that is not trained here."""
 
-    path: Path
+    table: ColumnTable
+    """The file."""
     ptr: Int64Array
     """int64 [users + 1]: user u has the items item[ptr[u]:ptr[u + 1]]."""
     item: Int32Array
     """int32 [lines], ascending within a user."""
     level: Float32Array
     """float32 [lines]: 0 for the best score of its user, -1 for the next lower one, ..."""
-    line: Int64Array
-    """int64 [lines]: their numbers in the file."""
+    row: Int64Array
+    """int64 [lines]: their rows in the table."""
     held: Interactions
     """The held-out rows, which stand last where the file leaves them out."""
 
@@ -98,19 +96,28 @@ class Outside(NamedTuple):
 # ---- reading -------------------------------------------------------------------------------------
 
 
-def read_scores(path: Path | str, split: Split) -> OutsideScores:
-    """Reads the scores or ranks of another program. Raises InputError with the line for a user or
-    item that the split does not have, a score that is no finite number, and a repeated pair.
+def read_scores(source: OutsideRows, split: Split, label: str) -> OutsideScores:
+    """Reads the scores or ranks of another program. label: of rows in memory, for errors. Raises
+    InputError with the line for a user or item that the split does not have, a score that is no
+    finite number, and a repeated pair.
     """
-    path = Path(path)
     held = split.test.rows
-    # Columns as text first; every check below can then name the line.
-    lines = _lines(path)
-    if not len(lines.user):
-        raise InputError(str(path), "has a header and no scores", expected=EXPECTED)
-    user = _numbers_of(lines.user, held.users, lines, path)
-    item = _numbers_of(lines.item, held.items, lines, path)
-    score = _scores_of(lines, path)
+    table = _table(source, label)
+    # A score outweighs a rank: ranks may hide ties.
+    names = table.frame.columns
+    usual = {"user": USUAL["user"], "item": USUAL["item"], "score": SCORES, "rank": RANKS}
+    found = {role: find_usual(names, columns) for role, columns in usual.items()}
+    value = found["score"] or found["rank"]
+    if found["user"] is None or found["item"] is None or value is None:
+        columns = ", ".join(names)[:200]
+        raise InputError(
+            table.where(0) if found["user"] is None else table.source,
+            f"the columns are {columns}",
+            expected=EXPECTED,
+        )
+    user = _numbers_of(table, found["user"], held.users)
+    item = _numbers_of(table, found["item"], held.items)
+    score = _scores_of(table, value, ranks=found["score"] is None)
     # By user and item, so that a pair that comes again is next to itself.
     order = np.lexsort((item, user))
     pairs = pair_numbers(user, item, len(held.items))[order]
@@ -118,20 +125,35 @@ def read_scores(path: Path | str, split: Split) -> OutsideScores:
     if len(again):
         first, second = order[again[0]], order[again[0] + 1]
         raise InputError(
-            f"{path}:{lines.line[second]}",
-            f"user '{lines.user[second]}', item '{lines.item[second]}' again, as in line"
-            f" {lines.line[first]}",
+            table.where(int(second)),
+            f"user '{held.users[user[second]]}', item '{held.items[item[second]]}' again, as in"
+            f" {table.where(int(first))}",
             expected="one line for each user and item",
         )
     counts = np.bincount(user, minlength=len(held.users))
     return OutsideScores(
-        path,
+        table,
         starts_of(counts),
         item[order].astype(np.int32),
         _levels(user, score)[order],
-        lines.line[order],
+        order,
         held,
     )
+
+
+def _table(source: OutsideRows, label: str) -> ColumnTable:
+    """The rows of a file or of a frame."""
+    if not isinstance(source, str | Path):
+        return from_any(source, label)
+    path = Path(source)
+    text = unpacked(path).content
+    first, _, _ = text.partition(b"\n")
+    fields = first.split()
+    # A header of six columns is no line of a run: it has one of the usual names.
+    names = [field.decode("utf-8", "replace") for field in fields]
+    if len(fields) == 6 and find_usual(names, USUAL["user"]) is None:
+        return _trec(path, text)
+    return read_without_options(path, EXPECTED)
 
 
 def _levels(user: Array, score: Array) -> Float32Array:
@@ -151,145 +173,83 @@ def _levels(user: Array, score: Array) -> Float32Array:
     return levels
 
 
-def _lines(path: Path) -> Lines:
-    """The columns of a file. Raises InputError for one that cannot be read as CSV or TREC."""
+def _trec(path: Path, text: bytes) -> ColumnTable:
+    """The lines of a run of TREC. Raises InputError for a line that has other fields."""
     import polars as pl
 
-    first = _first_line(path)
-    # A first line with usual names is a header; else the file is a run of TREC.
-    separator = "\t" if "\t" in first else ","
-    names = [name.strip().strip('"') for name in first.split(separator)]
-    if find_usual(names, USUAL["user"]) is None:
-        return _trec(path, first)
     try:
-        frame = pl.read_csv(path, separator=separator, infer_schema=False)
-    except (pl.exceptions.PolarsError, OSError) as problem:
-        raise InputError(
-            _longer_line(path, first.count(separator), separator),
-            f"cannot be read: {problem}",
-            expected=f"{len(names)} fields in each line, as in the header",
-        ) from None
-    # A score outweighs a rank: ranks may hide ties.
-    columns = {"user": USUAL["user"], "item": USUAL["item"], "score": SCORES, "rank": RANKS}
-    found = {role: find_usual(frame.columns, usual) for role, usual in columns.items()}
-    value = found["score"] or found["rank"]
-    if found["user"] is None or found["item"] is None or value is None:
-        raise InputError(
-            f"{path}:1",
-            f"the columns are {', '.join(frame.columns)[:200]}",
-            expected="user, item, and score or rank",
-        )
-    user, item = _ids(frame[found["user"]]), _ids(frame[found["item"]])
-    # The first line is the header.
-    number = np.arange(2, frame.height + 2)
-    return Lines(user, item, frame[value].to_numpy(), number, ranks=found["score"] is None)
-
-
-def _first_line(path: Path) -> str:
-    """The first line of a file. Raises InputError for one that is empty or cannot be opened."""
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            first = file.readline(100_000).rstrip("\r\n")
-    except UnicodeDecodeError:
-        raise InputError(f"{path}:1", "is no text in UTF-8", expected=EXPECTED) from None
-    except OSError as problem:
-        raise InputError(
-            str(path), f"cannot be read ({problem.strerror})", expected="a file"
-        ) from None
-    if not first.strip():
-        raise InputError(f"{path}:1", "is empty", expected=EXPECTED)
-    return first
-
-
-def _longer_line(path: Path, separators: int, separator: str) -> str:
-    """The place of the first line with more separators than the header has; the file if none."""
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
-        for number, line in enumerate(file, start=1):
-            if line.count(separator) > separators:
-                return f"{path}:{number}"
-    return str(path)
-
-
-def _ids(column: Any) -> Array:
-    """A column of ids, without the ' that an export puts before a formula."""
-    ids: Array = column.fill_null("").str.replace(ESCAPED, "${1}").to_numpy()
-    return ids
-
-
-def _trec(path: Path, first: str) -> Lines:
-    """The columns of a run of TREC. Raises InputError for a line that has other fields."""
-    import polars as pl
-
-    if len(first.split()) != 6:
-        raise InputError(f"{path}:1", f"got '{first[:100]}'", expected=EXPECTED)
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
+        lines = text.decode("utf-8-sig").split("\n")
     except UnicodeDecodeError:
         raise InputError(str(path), "is no text in UTF-8", expected=EXPECTED) from None
     # Blank lines are no lines, but they count in the numbers of the others.
-    text = pl.Series("line", lines)
-    number = np.flatnonzero((text.str.strip_chars() != "").to_numpy())
-    fields = text[number].str.extract_groups(TREC).struct.unnest()
+    column = pl.Series("line", lines)
+    place = np.flatnonzero((column.str.strip_chars() != "").to_numpy())
+    fields = column[place].str.extract_groups(TREC).struct.unnest()
+    table = ColumnTable(frame=fields, source=str(path), lines=place + 1)
     bad = np.flatnonzero(fields["user"].is_null().to_numpy())
     if len(bad):
-        where = int(number[bad[0]])
+        row = int(bad[0])
         raise InputError(
-            f"{path}:{where + 1}",
-            f"got '{lines[where][:100]}'",
+            table.where(row),
+            f"got '{lines[place[row]][:100]}'",
             expected="six fields: user Q0 item rank score tag",
         )
-    user, item, score = (fields[name].to_numpy() for name in ("user", "item", "score"))
-    return Lines(user, item, score, number + 1, ranks=False)
+    return table
 
 
-def _numbers_of(ids: Array, names: Vocabulary, lines: Lines, path: Path) -> Int64Array:
-    """The numbers of ids. Raises InputError for one that the split does not have."""
+def _numbers_of(table: ColumnTable, name: str, names: Vocabulary) -> Int64Array:
+    """The numbers of a column of ids. Raises InputError for one that the split does not have."""
+    import polars as pl
+
+    # An export puts a ' before what a spreadsheet would take for a formula.
+    text = table.frame[name].cast(pl.String).fill_null("").str.strip_chars()
+    ids = text.str.replace(ESCAPED, "${1}").to_list()
     # -1 for an id that the split does not have.
-    numbers = names.indices(ids.tolist()).astype(np.int64)
-    if len(numbers) and numbers.min() < 0:
-        at = int(np.argmin(numbers))
-        given = str(ids[at])
+    numbers = names.indices(ids).astype(np.int64)
+    if numbers.min() < 0:
+        row = int(np.argmin(numbers))
         fix = f"write the ids of the split's {names.kind}s file"
-        if given.endswith(".0") and given[:-2] in names.ids:
-            fix = f"write '{given[:-2]}': the program has turned the ids into decimal numbers"
-        problem = f"{names.kind} '{given[:80]}' is not in the split"
-        raise InputError(f"{path}:{lines.line[at]}", problem, fix=fix)
+        whole = ids[row].removesuffix(".0")
+        if whole != ids[row] and whole in names.ids:
+            fix = f"write '{whole}': the program has turned the ids into decimal numbers"
+        problem = f"{names.kind} '{ids[row][:80]}' is not in the split"
+        raise InputError(table.where(row), problem, fix=fix)
     return numbers
 
 
-def _scores_of(lines: Lines, path: Path) -> Array:
-    """The scores, the highest for the best, float64. Raises InputError for one that is no finite
-    number.
+def _scores_of(table: ColumnTable, name: str, *, ranks: bool) -> Array:
+    """The scores, the highest for the best, float64. ranks: the column has ranks, the lowest for
+    the best. Raises InputError for one that is no finite number.
     """
     import polars as pl
 
     # An empty cell and a word are null.
-    scores = pl.Series(lines.score, dtype=pl.String).str.strip_chars()
-    numbers = scores.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
+    text = table.frame[name].cast(pl.String).str.strip_chars()
+    numbers = text.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
     bad = np.flatnonzero(~np.isfinite(numbers))
     if len(bad):
-        at = bad[0]
-        what = "rank" if lines.ranks else "score"
+        row = int(bad[0])
+        what = "rank" if ranks else "score"
         raise InputError(
-            f"{path}:{lines.line[at]}",
-            f"the {what} is '{lines.score[at] or ''}'",
-            expected="a finite number",
+            table.where(row), f"the {what} is '{text[row] or ''}'", expected="a finite number"
         )
-    return -numbers if lines.ranks else numbers
+    return -numbers if ranks else numbers
 
 
 # ---- evaluation ----------------------------------------------------------------------------------
 
 
 def evaluate_outside(
-    files: dict[str, OutsideScores],
+    files: Mapping[str, Scorer],
     split: Split,
     *,
     full: bool = False,
     ignore_missing: bool = False,
     seed: int = 0,
+    wanted: Wanted = AS_USUAL,
 ) -> list[Outside]:
-    """Evaluates files by the protocol of a split, all on the same users.
+    """Evaluates files, and models that were trained on the rows of a split, by its protocol, all on
+    the same users.
 
     full: rank among all items although the split has candidates. ignore_missing: leave out the
     users without a line in one of the files; otherwise these users have missed all. Raises
@@ -306,7 +266,8 @@ def evaluate_outside(
     if ignore_missing:
         for scores in files.values():
             # One file without a user leaves it out of all: the same users for every file.
-            gone |= asked & (scores.counts == 0)
+            if isinstance(scores, OutsideScores):
+                gone |= asked & (scores.counts == 0)
         held = _without(held, gone)
         if gone.sum() == asked.sum():
             raise InputError(
@@ -314,10 +275,12 @@ def evaluate_outside(
             )
     found = []
     for label, scores in files.items():
-        if held.candidates is not None:
+        notes: tuple[str, ...] = ()
+        if isinstance(scores, OutsideScores):
             _refuse_missing(scores, held)
-        evaluation = _evaluated(label, scores, split, held, seed)
-        found.append(Outside(label, evaluation, _notes(scores, held, asked, gone)))
+            notes = _notes(scores, held, asked, gone)
+        evaluation = _evaluated(label, scores, split, held, seed, wanted)
+        found.append(Outside(label, evaluation, notes))
     return found
 
 
@@ -335,7 +298,8 @@ def _refuse_missing(scores: OutsideScores, held: Held) -> None:
     """Raises InputError for a user with lines but without a score for a held-out item or one of its
     candidates.
     """
-    assert held.candidates is not None
+    if held.candidates is None:
+        return
     rows = held.rows
     # The held-out item and its candidates, row by row; -1 fills short rows.
     needed = np.column_stack([rows.item, held.candidates])
@@ -348,11 +312,11 @@ def _refuse_missing(scores: OutsideScores, held: Held) -> None:
     # The first gap is named at the last line of its user, where it could have stood.
     row, place = np.argwhere(missing)[0]
     user = int(rows.user[row])
-    last = scores.line[scores.ptr[user] : scores.ptr[user + 1]].max()
+    last = scores.row[scores.ptr[user] : scores.ptr[user + 1]].max()
     item = rows.items[int(needed[row, place])]
     what = "the held-out item" if place == 0 else "candidate"
     raise InputError(
-        f"{scores.path}:{last}",
+        scores.table.where(int(last)),
         f"user '{rows.users[user]}' has no score for {what} '{item}' (missing in all:"
         f" {int(missing.sum())})",
         expected="a score for each item and candidate of test_candidates",
@@ -361,28 +325,41 @@ def _refuse_missing(scores: OutsideScores, held: Held) -> None:
 
 
 def _evaluated(
-    label: str, scores: OutsideScores, split: Split, held: Held, seed: int
+    label: str, scores: Scorer, split: Split, held: Held, seed: int, wanted: Wanted
 ) -> Evaluation:
-    """Evaluates one file, without the metrics that its lines cannot tell: AUC and the full ranking
-    where items are left out, and metrics of lists where only candidates have scores.
+    """Evaluates one model or file, a file without the metrics that its lines cannot tell: AUC and
+    the full ranking where items are left out, and metrics of lists where only candidates have
+    scores.
     """
     train, masked = split.final_train, split.left_out
-    found = evaluate(scores, train, held, label=label, n=LENGTHS, seed=seed, also_mask=masked)
-    # With a score for everything, the file is evaluated as a model is.
-    if _all_competing(scores, train, masked, held, found.user):
+    found = evaluate(
+        scores,
+        train,
+        held,
+        label=label,
+        n=wanted.lengths,
+        seed=seed,
+        also_mask=masked,
+        further=wanted.further,
+    )
+    # With a score for everything, a file is evaluated as a model is.
+    if not isinstance(scores, OutsideScores) or _all_competing(
+        scores, train, masked, held, found.user
+    ):
         return found
     if found.candidates_ranking is not None:
         return _of_candidates(found, scores.counts[found.user] == 0)
     ranking = _missed_if_not_listed(scores, found.ranking, train.popularity > 0)
-    per_user = user_values(ranking, LENGTHS)
+    every = {**metrics(), **wanted.further}
+    per_user = user_values(ranking, wanted.lengths, every)
     # AUC needs the order of all items, which a list does not tell.
     del per_user["auc"]
     lists = found.lists._replace(item=_only_listed(scores, found))
-    metrics = {name: float(values.mean()) for name, values in per_user.items()}
-    of_lists = list_values(lists, LENGTHS)
+    means = {name: float(values.mean()) for name, values in per_user.items()}
+    of_lists = list_values(lists, wanted.lengths, every)
     return replace(
         found,
-        metrics=metrics | of_lists.numbers,
+        metrics=means | of_lists.numbers,
         per_user=per_user,
         by_category=of_lists.by_category,
         ranking=ranking,

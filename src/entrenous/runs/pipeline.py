@@ -25,8 +25,7 @@ from ..data.load import load_arguments
 from ..data.scales import cause_in_values
 from ..data.split.protocol import is_given, is_stream, splits
 from ..data.split.types import Split, refitted, refuse_mixed_parts
-from ..evaluation.metric_kinds import Metric
-from ..evaluation.protocol import Evaluation, evaluate
+from ..evaluation.protocol import LENGTHS, Evaluation, evaluate
 from ..evaluation.recommend import Recommended, list_of_each
 from ..federation.crew import CrewOptions, HiredCrew
 from ..federation.shard import Debug, Executor, Threads
@@ -53,9 +52,8 @@ from .recommenders import (
 )
 from .stream import check_stream, stream
 from .train import OnRound, Say, Trace, Watch, train
+from .wanted import AS_USUAL, Wanted
 
-# The list lengths n of the metrics.
-LENGTHS = (5, 10, 20)
 LEAK = (
     "LEAKY NEGATIVES: no held-out item is ever drawn as a negative, which tells the model what was"
     " held out; these figures cannot stand beside honest ones"
@@ -120,8 +118,8 @@ class RunRequest(RunOptions, TrainingOptions):
     parts: Sequence[Split] = ()
     """The user's own split, or one for each fold, in place of a protocol; `data` is then its
     rows."""
-    metrics: Mapping[str, Metric] = field(default_factory=dict)
-    """Further metrics by name."""
+    metrics: Wanted = AS_USUAL
+    """The metrics of the evaluation."""
     progress: Progress = silent
     say: Say | None = None
     """Receives, before the first round, a line on the leak of a run without a protection, and on
@@ -160,6 +158,7 @@ def carry_out(asked: RunRequest) -> RunResult:
         if part.windows is not None:
             check_stream(plan, algorithm, part.name)
             _refuse_workers(asked, part.name)
+            _refuse_lengths(asked.metrics, part.name)
     if asked.debug:
         executor = Debug(lambda user: what.rows.users[user])
     with hired_crew(workers, plan, what, algorithm, asked.debug) as hired:
@@ -185,6 +184,13 @@ def _refuse_workers(options: RunOptions, protocol: str) -> None:
     for option, given in (("--workers", options.workers), ("--ray", options.ray)):
         if given is not None:
             raise InputError(option, f"protocol {protocol} runs in one process", fix="leave it out")
+
+
+def _refuse_lengths(wanted: Wanted, protocol: str) -> None:
+    """Refuses list lengths that are not the usual ones: each row of a stream is ranked once."""
+    if set(wanted.lengths) > set(LENGTHS):
+        expected = f"the list lengths {', '.join(map(str, LENGTHS))}"
+        raise InputError("metrics", f"protocol {protocol} has no others", expected=expected)
 
 
 @called_with(RunRequest)
@@ -414,11 +420,11 @@ def _fold(
         split.final_train,
         split.test,
         label=short(plan.algorithm),
-        n=LENGTHS,
+        n=watch.metrics.lengths,
         seed=plan.seed,
         also_mask=split.left_out,
         ratings=predicts_ratings(algorithm),
-        further=watch.metrics,
+        further=watch.metrics.further,
         progress=watch.progress,
     )
     evaluated = time.perf_counter()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,6 @@ from ..core.keys import key
 from ..core.registry.discover import short
 from ..data.interactions import Interactions
 from ..data.split.types import Held, Split
-from ..evaluation.metric_kinds import Metric
 from ..evaluation.protocol import Goal, goal_of, look
 from ..federation.crew import HiredCrew
 from ..federation.gossip import Gossip
@@ -49,6 +48,7 @@ from .recommenders import (
     fitted_central,
     restore_training,
 )
+from .wanted import AS_USUAL, Wanted
 
 OnRound: TypeAlias = Callable[[int, dict[str, float]], None]
 # Takes one line for the person who started a run.
@@ -82,8 +82,8 @@ class Watch:
     """Receives lines that the person who started the run should read; None = nobody reads them."""
     crew: HiredCrew | None = None
     """Workers that have the devices; None = they are here."""
-    metrics: Mapping[str, Metric] = field(default_factory=dict)
-    """Further metrics, by name."""
+    metrics: Wanted = AS_USUAL
+    """The metrics of the evaluation."""
     on_round: OnRound | None = None
     """Called after each round, with the metrics of a look at validation if there was one."""
 
