@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import math
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -52,6 +53,8 @@ LONGEST = 40
 TEXT = 12.0
 SIZE = 3.8
 ROW = 18.0
+# The width of a letter of the title, which is larger and bold.
+TITLE_LETTER = 7.8
 TOP = 34.0
 BOTTOM = 46.0
 RIGHT = 14.0
@@ -383,10 +386,14 @@ class Canvas:
         columns = max(1, int((self.width - 8) // column))
         rows = -(-len(ordered) // columns)
         height = self.look.height + rows * ROW
+        # A caption that needs several lines grows upwards; all else stays where it is.
+        title = textwrap.wrap(self.look.title, int((self.width - 8) / TITLE_LETTER)) or [""]
+        above = (len(title) - 1) * ROW
         content = join(
             tag("title", self.look.title),
             tag("g", self._grid(), stroke_width="1"),
             tag("g", shapes, stroke_linejoin="round"),
+            self._title(title),
             self._names(),
             self._legend(ordered, columns, column),
         )
@@ -396,9 +403,9 @@ class Canvas:
             role="img",
             aria_label=self.look.title,
             xmlns="http://www.w3.org/2000/svg",
-            viewBox=f"0 0 {_n(self.width)} {_n(height)}",
+            viewBox=f"0 {_n(-above)} {_n(self.width)} {_n(height + above)}",
             width=_n(self.width),
-            height=_n(height),
+            height=_n(height + above),
             id=self.look.name or None,
             font_family="system-ui, sans-serif",
             font_size=_n(TEXT),
@@ -424,9 +431,14 @@ class Canvas:
         shapes.append(_line(self.left, self.floor, self.x.end, self.floor, MUTED))
         return shapes
 
-    def _names(self) -> Html:
-        """The title and the names of the axes."""
+    def _title(self, title: Sequence[str]) -> list[Html]:
+        """The lines of the title, the last one above the axes."""
         bold = f"fill:{INK};font-weight:600;font-size:13px"
+        first = 16 - (len(title) - 1) * ROW
+        return [text(line, 4, first + ROW * row, style=bold) for row, line in enumerate(title)]
+
+    def _names(self) -> Html:
+        """The names of the axes."""
         middle = (self.left + self.x.end) / 2
         height = (TOP + self.floor) / 2
         aside = tag(
@@ -437,7 +449,6 @@ class Canvas:
             style=f"fill:{INK}",
         )
         return join(
-            text(self.look.title, 4, 16, style=bold),
             text(self.look.x_label, middle, self.floor + 36, anchor="middle"),
             aside,
         )
