@@ -20,7 +20,7 @@ def test_a_class_of_ones_own_is_tuned_and_run_with_the_best(tmp_path: Path) -> N
     found = entrenous.tune(
         kind(factors=4), data, grid={"weight": [0.5, 3.0]}, rounds=4, protocol="loo-20"
     )
-    assert {row["settings"]["weight"] for row in found.found["rows"]} == {"0.5", "3.0"}
+    assert {row["settings"]["weight"] for row in found.found["rows"]} == {0.5, 3.0}
     assert (
         found.best["factors"] == 4
         and found.table().height == 2

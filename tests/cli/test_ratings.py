@@ -148,7 +148,7 @@ def test_settings_are_chosen_by_the_error_on_validation(command: Command) -> Non
     found = command("tune", "fbalf", *DATA, *WITHOUT, "--grid", "reg=0.02,500", "--json").json
     assert found["selected_by"] == "validation rmse" and found["protocol"] == "kfold-5"
     errors = [row["validation"]["rmse"] for row in found["rows"]]
-    assert errors == sorted(errors) and found["rows"][0]["settings"]["reg"] == "0.02"
+    assert errors == sorted(errors) and found["rows"][0]["settings"]["reg"] == 0.02
 
 
 def test_a_report_of_errors_has_the_lowest_in_bold(

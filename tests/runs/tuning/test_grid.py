@@ -118,11 +118,11 @@ def test_a_training_that_diverges_does_not_end_the_grid(data: Interactions) -> N
         "fcf", data, protocol="loo-20", grid={"learning_rate": ["1e38", "0.05"]}, rounds=4, every=2
     )
     assert [(row["settings"], row["rounds"]) for row in found["rows"]].count(
-        ({"learning_rate": "0.05"}, 4)
+        ({"learning_rate": 0.05}, 4)
     ) == 1
-    assert {row["settings"]["learning_rate"] for row in found["rows"]} == {"0.05"}
+    assert {row["settings"]["learning_rate"] for row in found["rows"]} == {0.05}
     (one,) = found["failed"]
-    assert one["settings"] == {"learning_rate": "1e38"} and "finite" in one["reason"]
+    assert one["settings"] == {"learning_rate": 1e38} and "finite" in one["reason"]
     with pytest.raises(
         InputError,
         match=r"entrenous tune: none of the 1 combinations could be trained; the first: .*finite",
@@ -134,7 +134,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     path, command = write_shop(tmp_path / "shop.csv"), Command(capsys)
     arguments = ["tune", "user-knn", "--data", path, "--protocol", "loo-20", "--grid", "k=2,9"]
     found = command(*arguments, "--json").json
-    assert {row["settings"]["k"] for row in found["rows"]} == {"2", "9"} and found[
+    assert {row["settings"]["k"] for row in found["rows"]} == {2, 9} and found[
         "selected_by"
     ] == "validation ndcg@10"
     assert f"{found['rows'][0]['validation']['ndcg@10']:.4f}" in command(*arguments).out
@@ -160,7 +160,7 @@ def test_the_command_tells_what_failed_and_how_to_run_the_best(
         "factors=4",
     ]
     said = command("tune", "fcf", *arguments).out.splitlines()
-    assert said[-2].startswith("- failed: learning_rate=1e38: ") and "finite" in said[-2]
+    assert said[-2].startswith("- failed: learning_rate=1e+38: ") and "finite" in said[-2]
     shown = (
         f"the best: entrenous run fcf --data {path} --protocol loo-20 --rounds 4 --set factors=4"
         " --set learning_rate=0.05"

@@ -169,8 +169,13 @@ def try_grid(asked: TuneRequest) -> TuningFound:
     for settings in combinations:
         check(replace(asked.plan, settings=settings))
     task = begin(asked)
-    for settings in combinations:
-        made(task, settings)
+    for place, settings in enumerate(combinations):
+        typed = vars(made(task, settings))
+        # A command types "16"; what is told and trained has the value in its type.
+        plain = {
+            name: typed[name] for name in settings if isinstance(typed[name], str | int | float)
+        }
+        combinations[place] = {**settings, **plain}
     tries = dict[int, Tried]()
     count = len(combinations)
     asked.progress(0, count, asked.algorithm)
