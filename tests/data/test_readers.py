@@ -236,6 +236,15 @@ def test_what_is_not_a_table_is_refused(
     assert says in str(refusal.value)
 
 
+def test_a_path_goes_into_objects(tmp_path: Path) -> None:
+    lines = ['{"user": {"id": "%s"}, "item": {"film": {"id": %s}}}' % row[:2] for row in ROWS]
+    path = write(tmp_path / "a.jsonl", "\n".join(lines))
+    data = load(path, user="user.id", item="item.film.id")
+    assert (data.users.ids.tolist(), data.items.ids.tolist()) == (["1", "2"], ["10", "11", "12"])
+    with pytest.raises(InputError, match="no column 'user.ix'; did you mean"):
+        load(path, user="user.ix", item="item.film.id")
+
+
 def test_standard_input_is_read(tmp_path: Path) -> None:
     source = write(tmp_path / "a.csv", CSV)
     line = f"cat {source} | {sys.executable} -m entrenous data check -"

@@ -85,6 +85,7 @@ BY_THEIR_OPTIONS: dict[str, tuple[str | bytes, dict[str, Any]]] = {
     "no date": (dated("2020-01-01", "2020-01-02", "2020-30-30"), {}),
     "no offset": (dated("2019-01-02T10:00:00+01:00", "2019-01-02T11:00:00", "2019-01-02"), {}),
     "days or months": (dated("01/02/2019", "03/02/2019", "03/04/2019"), {}),
+    "two digits of a year": (dated("01/02/19", "13/02/97", "03/04/19"), {}),
     "days or seconds": (dated("20190102", "20190203", "20190304", "20190405"), {}),
     "times of day": (
         'user_id,item_id,date,time\n1,10,2019-11-12,"13:45"\n1,11,2019-11-12,"13:46"\n2,12,,\n',

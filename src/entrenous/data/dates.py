@@ -11,7 +11,7 @@ from ..core.types import BoolArray, Int64Array
 YYYYMMDD = "yyyymmdd"
 CLOCK = r"[0-9]{1,2}:[0-5][0-9](?::[0-5][0-9](?:[.,][0-9]+)?)?(?: ?[AaPp][Mm])?"
 # Day and month, whose order only `time_form` tells.
-SHORT = r"[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{4}"
+SHORT = r"[0-9]{1,2}[-/.][0-9]{1,2}[-/.](?:[0-9]{2}){1,2}"
 DAY = rf"[0-9]{{4}}[-/.](?:[0-9]{{1,2}}|[A-Z][a-z]{{2}})[-/.][0-9]{{1,2}}|{SHORT}|[0-9]{{8}}"
 # A day alone is midnight.
 PARTS = (
@@ -65,7 +65,11 @@ def _read(texts: Any, form: str | None) -> Any:
     zone = zone.str.pad_end(5, "0").fill_null("+0000")
     clock = parts["minute"].fill_null("0:00") + parts["second"].fill_null(":00")
     clock += parts["fraction"].str.replace(",", ".").fill_null("") + parts["half"].fill_null("")
-    stamps = parts["day"].str.replace_all("[/.]", "-") + " " + clock + " " + zone
+    days = parts["day"].str.replace_all("[/.]", "-")
+    # Times begin in 1970, so that two digits of a year have one meaning.
+    days = days.str.replace(r"^([0-9]+-[0-9]+-)([7-9][0-9])$", "${1}19${2}")
+    days = days.str.replace(r"^([0-9]{1,2}-[0-9]+-)([0-6][0-9])$", "${1}20${2}")
+    stamps = days + " " + clock + " " + zone
     micros = pl.repeat(None, len(texts), dtype=pl.Int64, eager=True)
     for day in (*FORMATS, ORDERS.get(form or "", FORMATS[0])):
         for behind in CLOCKS:

@@ -298,7 +298,8 @@ def refuse_nested(table: ColumnTable, name: str, kind: str) -> None:
             table.where(int(column.is_not_null().arg_max() or 0)),
             f"the {kind} column '{name}' holds lists or objects",
             expected="one text or number in each row",
-            fix="write a row for each part, in which the part that is meant is a field of its own",
+            fix="write a row for each part, in which the part that is meant is a field of its own;"
+            " of an object in JSON lines, give the path to it, such as user.id",
         )
 
 

@@ -35,7 +35,8 @@ NANOSECONDS = 1_000_000_000
 MOST = 0.9
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _DATE = re.compile(
-    r"\d{4}[-/]\d\d?[-/]\d\d?([T ].*)?|\d\d?[/.]\d\d?[/.]\d{4}( .*)?|[A-Z][a-z]{2} [A-Z][a-z]{2} .*"
+    r"\d{4}[-/]\d\d?[-/]\d\d?([T ].*)?|\d\d?([/.])\d\d?\2(\d\d){1,2}( .*)?"
+    r"|[A-Z][a-z]{2} [A-Z][a-z]{2} .*"
 )
 # The units, and how many are in a second. They are told apart by size: no time between 1973 and
 # 2100 fits two of them.
@@ -468,9 +469,11 @@ def _refuse(table: ColumnTable, column: Any, fault: Int8Array) -> NoReturn:
         if THOUSANDS.fullmatch(text) or COMMA_DECIMAL.fullmatch(text):
             refuse_number(table, bad, text, "time")
         if re.match(SHORT, text):
+            days = column.filter(bad).str.contains(r"^(1[3-9]|[23][0-9])[^0-9]")
+            first = "day-first" if days.any() else "month-first"
             others = (
                 "say whether the day or the month comes first: time_form='day-first' or"
-                " 'month-first' (--load time_form=month-first)"
+                f" 'month-first' (--load time_form={first}); two digits are a year from 1970 on"
             )
         problem = f"the time '{text}' cannot be read"
         reason = "the time cannot be read"

@@ -58,7 +58,13 @@ def read(file: RawFile, options: LoadOptions) -> ColumnTable:
             expected=EXPECTED,
             fix="write one object in each line, such as with: jq -c '.[]' FILE",
         )
+    roles = (options.user, options.item, options.value, options.time)
+    dotted = [name for name in roles if name and "." in name]
     for row in _of_lines(text, file, notes):
+        for name in dotted:
+            value = _inside(row.fields, name)
+            if value is not None:
+                row.fields[name] = value
         columns.add(row)
     frame = columns.frame()
     # As pandas writes a table by default.
@@ -71,6 +77,18 @@ def read(file: RawFile, options: LoadOptions) -> ColumnTable:
         )
     lines = np.array(columns.lines, np.int64)
     return ColumnTable(frame=frame, source=file.source, lines=lines, notes=tuple(notes))
+
+
+def _inside(fields: Any, path: str) -> Any:
+    """Returns what stands in objects inside each other, None if nothing does. path: its keys with
+    dots between them.
+
+    >>> _inside({"user": {"id": "7"}}, "user.id")
+    '7'
+    """
+    for key in path.split("."):
+        fields = fields.get(key) if isinstance(fields, dict) else None
+    return fields
 
 
 def _of_lines(text: bytes, file: RawFile, notes: list[str]) -> Iterator[JsonRow]:
