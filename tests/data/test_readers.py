@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 import lzma
 import subprocess
 import sys
@@ -237,11 +238,11 @@ def test_what_is_not_a_table_is_refused(
 
 
 def test_a_path_goes_into_objects(tmp_path: Path) -> None:
-    lines = ['{"user": {"id": "%s"}, "item": {"film": {"id": %s}}}' % row[:2] for row in ROWS]
-    path = write(tmp_path / "a.jsonl", "\n".join(lines))
+    lines = [{"user": {"id": row[0]}, "item": {"film": {"id": int(row[1])}}} for row in ROWS]
+    path = write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, lines)))
     data = load(path, user="user.id", item="item.film.id")
     assert (data.users.ids.tolist(), data.items.ids.tolist()) == (["1", "2"], ["10", "11", "12"])
-    with pytest.raises(InputError, match="no column 'user.ix'; did you mean"):
+    with pytest.raises(InputError, match=r"no column 'user\.ix'; did you mean"):
         load(path, user="user.ix", item="item.film.id")
 
 
