@@ -14,11 +14,11 @@ import pytest
 from entrenous.core.contract.item_features import WIDEST, ItemFeatures
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions, text_array
-from entrenous.data.kept import arrays_of_rows, rows_from_arrays
 from entrenous.data.load import from_frame, load
 from entrenous.data.split.export import write
 from entrenous.data.split.protocol import splits
 from entrenous.data.split.read import read
+from entrenous.runs.kept import arrays_of_rows, rows_from_arrays
 
 ROWS = [(user, item) for user in range(6) for item in range(8) if (user + item) % 3]
 ITEMS = {

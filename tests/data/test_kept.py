@@ -12,7 +12,7 @@ import pytest
 from small_data import random_data
 
 from entrenous.core.errors import EntrenousError
-from entrenous.data.kept import arrays_of_rows, rows_from_arrays
+from entrenous.runs.kept import arrays_of_rows, rows_from_arrays
 
 DATA = random_data()
 

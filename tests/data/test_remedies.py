@@ -380,12 +380,6 @@ def held_out_rows_that_are_not_stored(tmp: Path) -> Case:
     yield lambda: run.trec(tmp / "trec")
 
 
-def a_metric_that_is_unknown(tmp: Path) -> Case:
-    data = random_data()
-    error = yield lambda: entrenous.run("popular", data, metrics=["ndgc"], **QUICK)
-    yield lambda: entrenous.run("popular", data, metrics=[quoted(error)], **QUICK)
-
-
 # ---- the tests -----------------------------------------------------------------------------------
 
 

@@ -14,11 +14,11 @@ import pytest
 from entrenous.core.errors import EntrenousError, InputError
 from entrenous.data.filters import k_core
 from entrenous.data.interactions import NO_TIME, SECOND, Interactions, in_seconds
-from entrenous.data.kept import arrays_of_rows, rows_from_arrays
 from entrenous.data.load import load
 from entrenous.data.split.protocol import splits
 from entrenous.data.split.types import union
 from entrenous.data.visits import VisitColumns, visit_columns, with_visits
+from entrenous.runs.kept import arrays_of_rows, rows_from_arrays
 
 LINES = "ann,a,5\nann,b,9\nann,a,7\nann,c,6\nbob,b,7\nbob,c,8\nbob,b,3\neve,d,\neve,b,2\neve,d,4\n"
 

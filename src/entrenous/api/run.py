@@ -21,7 +21,6 @@ from ..core.keywords import at_least, values
 from ..core.registry.discover import short
 from ..core.types import Array, Int64Array
 from ..data.interactions import Interactions, Vocabulary
-from ..data.kept import arrays_of_rows
 from ..data.split.types import Split
 from ..evaluation.list_options import ListOptions, Seen, Unknown
 from ..evaluation.predict import predictions
@@ -30,6 +29,7 @@ from ..report import figures
 from ..report.figures import FigureFormat
 from ..report.training import STREAM, stream_figure
 from ..runs import store
+from ..runs.kept import arrays_of_rows
 from ..runs.manifest import Look, Manifest, TrainedPart
 from ..runs.newcomer import scores_for
 from ..runs.options import RunOptions, TrainingOptions

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -32,6 +33,7 @@ from .scales import check_values, on_scale
 from .table import (
     ColumnTable,
     IdColumn,
+    as_whole,
     control_rows,
     ids,
     odd_ids,
@@ -209,6 +211,7 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
     uses = column_uses(table, roles, options)
     if options.likes is None:
         _ask_about_unread(table, roles)
+    table = _whole_ids(table, roles, options)
     table, columns = read_good_rows(table, _steps(roles, options), options)
     user, item, value, time, yes = columns[2:]
     odd = (*odd_ids(table, user), *odd_ids(table, item))
@@ -275,6 +278,23 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
     if kept.value is None and options.scale is None:
         return data
     return on_scale(data, options.scale)
+
+
+def _whole_ids(table: ColumnTable, roles: Roles, options: LoadOptions) -> ColumnTable:
+    """Returns the table with ids that a program wrote as decimals as whole numbers, if the user
+    says so, or where rows without an id go, which made floats of a frame's column.
+    """
+    for name in (roles.user, roles.item):
+        column = table.frame[name]
+        floats = column.dtype.is_float() and options.bad_rows == "drop"
+        if column.dtype.is_nested() or not (floats or options.ids == "whole"):
+            continue
+        whole = as_whole(column)
+        if whole.dtype != column.dtype:
+            note = f"ids of '{name}' that were written as decimals, read as whole numbers"
+            frame = table.frame.with_columns(whole)
+            table = replace(table, frame=frame, notes=(*table.notes, note))
+    return table
 
 
 def _steps(roles: Roles, options: LoadOptions) -> list[Callable[[ColumnTable], Any]]:

@@ -19,6 +19,7 @@ from .scales import LOG, Scale
 
 Duplicates = Literal["same", "first", "last", "sum"]
 BadRows = Literal["refuse", "drop"]
+Ids = Literal["as-written", "whole"]
 # The forms of times between which the column itself may not decide.
 TimeForm = Literal[
     "seconds",
@@ -47,6 +48,7 @@ class FrameKeywords(TypedDict, total=False):
     time_form: TimeForm | None
     bad_times: BadTimes
     duplicates: Duplicates
+    ids: Ids
     bad_rows: BadRows
     bad_share: float
     max_items_of_a_user: int | None
@@ -117,6 +119,10 @@ class LoadOptions(Settings):
             "what becomes of repeated (user, item) rows: same (one, if they agree), first, last, or"
             " sum (values add up, as of plays and purchases)"
         ),
+    )
+    ids: Ids = Field(
+        "as-written",
+        description="whole takes ids such as 1.0 as 1, where a whole column is like that",
     )
     bad_rows: BadRows = Field(
         "refuse",

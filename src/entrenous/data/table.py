@@ -28,6 +28,7 @@ ID_LIMIT = 256
 WHOLE = r"^(0|-?[1-9]\d*)$"
 # The form of a whole number after a program took it for a float.
 DECIMAL = r"^[+-]?\d+\.(0*|\d+[eE][+-]?\d+)$"
+WHOLE_IDS = "take them as whole numbers: ids='whole' (--load ids=whole)"
 # The start of a text that a spreadsheet would calculate.
 FORMULA = r"^([=@]|[+\-][^\d.])"
 # The largest rating or count: ratings are float32.
@@ -277,6 +278,22 @@ def _of_numbers(column: Any, kind: str) -> IdColumn | None:
     return IdColumn(code_of[numbers - lowest], Vocabulary(distinct.tolist(), kind=kind), ())
 
 
+def as_whole(column: Any) -> Any:
+    """Returns whole numbers that a program wrote as decimals, 1.0, as int64, null where one is
+    missing; a column that holds anything else as it is.
+    """
+    import polars as pl
+
+    text = column.cast(pl.String).str.strip_chars()
+    missing = text.fill_null("").is_in(["", "NaN"])
+    number = text.cast(pl.Float64, strict=False)
+    # Beyond, a float64 does not hold every whole number.
+    exact = text.str.contains(DECIMAL) & (number % 1 == 0) & (number.abs() < 1 << 53)
+    if not (exact | missing).fill_null(False).all():
+        return column
+    return number.fill_nan(None).cast(pl.Int64)
+
+
 def _sorted(distinct: Any) -> Any:
     """Returns distinct ids in ascending order, as numbers if all are whole numbers."""
     import polars as pl
@@ -315,8 +332,8 @@ def _id_text(table: ColumnTable, name: str, kind: str) -> Any:
             table.where(0) if table.first_line is None else table.source,
             f"the {kind} column '{name}' holds floating-point numbers",
             expected="text or whole numbers",
-            fix=f"write {kind} ids as whole numbers or text; a missing id turns a column into"
-            " floats in some programs",
+            fix=f"{WHOLE_IDS}, or write them as text; a missing id turns a column into floats in"
+            " some programs",
         )
     if not (column.dtype.is_integer() or column.dtype in (pl.String, pl.Categorical, pl.Enum)):
         raise InputError(
@@ -354,12 +371,15 @@ def _check_ids(table: ColumnTable, column: Any, distinct: Any, kind: str) -> tup
     if len(decimal):
         bad = column.is_in(decimal.to_list()).to_numpy()
         first = column[int(np.argmax(bad))]
+        fix = f"write {first.split('.')[0]}, or a text that is no number"
+        if len(decimal) == len(distinct):
+            fix = f"{WHOLE_IDS}, or {fix}"
         refuse(
             table,
             bad,
             f"{kind} id '{first}' is written as a decimal number",
             expected="a whole number or text",
-            fix=f"write {first.split('.')[0]}, or a text that is no number",
+            fix=fix,
             reason=f"the {kind} id is written as a decimal number",
         )
     formulas = int(distinct.str.contains(FORMULA).sum())

@@ -19,7 +19,6 @@ from ..core.registry.neighbours import engine
 from ..core.types import Array
 from ..data.dataset import in_any_folder
 from ..data.interactions import Interactions
-from ..data.kept import arrays_of_rows
 from ..data.load import load as load_rows
 from ..data.load import load_arguments
 from ..data.scales import cause_in_values
@@ -30,6 +29,7 @@ from ..evaluation.recommend import Recommended, list_of_each
 from ..federation.crew import CrewOptions, HiredCrew
 from ..federation.shard import Debug, Executor, Threads
 from . import store
+from .kept import arrays_of_rows
 from .manifest import Fold, between, closing, gives_away, ignored, opening, pins
 from .options import RunOptions, RunPlan, TrainingOptions
 from .plan import (

@@ -15,7 +15,6 @@ from ..core.keywords import at_least, names_of
 from ..core.registry.discover import is_place, short
 from ..core.types import Array
 from ..data.interactions import Interactions
-from ..data.kept import rows_from_arrays
 from ..data.split.protocol import without_candidates
 from ..data.split.types import Split
 from ..evaluation.list_options import ListOptions
@@ -23,6 +22,7 @@ from ..evaluation.predict import predictions
 from ..evaluation.recommend import Recommended, check_options, list_of_each
 from ..federation.shard import Threads
 from . import store
+from .kept import rows_from_arrays
 from .manifest import check_algorithm, check_program
 from .options import OpenOptions, RunOptions, RunPlan
 from .pipeline import Material, RunResult, execute, forgetting, hired_crew, material, workers_of

@@ -214,3 +214,13 @@ def test_a_user_with_too_many_items_is_left_out_and_counted(tmp_path: Path) -> N
     assert "bot" not in data.users and len(data.users) == 20
     (note,) = (note for note in data.notes if "users with <= 20 items" in note)
     assert note.endswith("dropped rows: 45, users: 1, items: 0")
+
+
+@pytest.mark.parametrize("given", [{"ids": "whole"}, {"bad_rows": "drop", "bad_share": 0.2}])
+def test_ids_that_became_decimals_are_read_as_whole_numbers(given: dict[str, Any]) -> None:
+    users = [1.0, 2.0, 1.0, 2.0, float("nan"), 3.0] if "bad_rows" in given else [1.0, 2.0, 1.0]
+    data = from_frame({"user": users, "item": list(range(len(users)))}, **given)
+    assert data.users.ids.tolist()[:2] == ["1", "2"]
+    assert "written as decimals" in " ".join(data.notes)
+    with pytest.raises(InputError, match="floating-point numbers"):
+        from_frame({"user": [1.5, 2.0], "item": [1, 2]}, **given)

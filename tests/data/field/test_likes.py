@@ -13,12 +13,12 @@ from small_data import interactions
 import entrenous
 from entrenous.core.errors import InputError, NonFiniteError
 from entrenous.data.interactions import Interactions
-from entrenous.data.kept import arrays_of_rows, rows_from_arrays
 from entrenous.data.likes import keep_likes, liked, said
 from entrenous.data.load import from_frame, load
 from entrenous.data.options import read_rule
 from entrenous.data.split import export, read
 from entrenous.data.split.protocol import splits
+from entrenous.runs.kept import arrays_of_rows, rows_from_arrays
 
 # Likes and dislikes of five users, a user and an item of dislikes alone.
 LABELS = """user_id,item_id,rating

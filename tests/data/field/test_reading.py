@@ -16,11 +16,11 @@ from paths import ROOT
 from entrenous.cli.data import app
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
-from entrenous.data.kept import arrays_of_rows, rows_from_arrays
 from entrenous.data.load import from_frame, load
 from entrenous.data.reading import LeftOut, Reading, add_up
 from entrenous.report.html import write_report
 from entrenous.runs import pipeline, store
+from entrenous.runs.kept import arrays_of_rows, rows_from_arrays
 
 
 def table(header: str, *columns: list[Any]) -> str:

@@ -15,11 +15,11 @@ import pytest
 
 from entrenous.core.errors import EntrenousError, InputError
 from entrenous.data.interactions import NO_TIME, SECOND, Interactions
-from entrenous.data.kept import arrays_of_rows, rows_from_arrays
 from entrenous.data.load import from_frame, load
 from entrenous.data.split.export import write
 from entrenous.data.split.protocol import splits
 from entrenous.data.split.read import read
+from entrenous.runs.kept import arrays_of_rows, rows_from_arrays
 
 
 def rows_at(times: Any, **options: Any) -> Interactions:

@@ -450,7 +450,9 @@ def _is_fraction(field: str) -> bool:
 
 def _two(rows: Sequence[Sequence[str]]) -> str:
     """Returns the options that name the columns of user and item below a header, the first row."""
-    names = dict(zip(_example(rows[1:] or rows), rows[0], strict=False))
+    # A row with fewer fields says nothing of the others.
+    whole = [row for row in rows[1:] if len(row) == len(rows[0])]
+    names = dict(zip(_example(whole or rows[:1]), rows[0], strict=False))
     words = [f"user={names[USER]}", f"item={names[ITEM]}"]
     return " ".join(f"--load {shlex.quote(word)}" for word in words)
 

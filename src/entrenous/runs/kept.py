@@ -12,8 +12,8 @@ from ..core.contract.protocols import Visits
 from ..core.errors import EntrenousError
 from ..core.lanes.memory import divides
 from ..core.types import Array
-from .interactions import Interactions, Vocabulary, text_array
-from .reading import Reading
+from ..data.interactions import Interactions, Vocabulary, text_array
+from ..data.reading import Reading
 
 # The columns of `Interactions` that are arrays, and their types.
 COLUMNS = {
