@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
-from entrenous_network.agreement.certificates import LOOPBACK, make_keys, names_of
+from cryptography.hazmat.primitives.serialization import Encoding
+from entrenous_network.agreement.certificates import LOOPBACK, is_by, make_keys, names_of
 
 from entrenous.core.errors import InputError
 
@@ -28,6 +29,18 @@ def test_a_certificate_is_good_for_this_machine_only_where_that_is_asked_for(
     make_keys(tmp_path, names=names)
     assert names_of(tmp_path / "server.crt") == sorted(good_for)
     make_keys(tmp_path, names=names)  # all is there already
+
+
+def test_a_certificate_is_known_by_its_authority_and_name_alone(tmp_path: Path) -> None:
+    for folder in ("own", "other"):
+        make_keys(tmp_path / folder)
+    pems = [(tmp_path / path).read_bytes() for path in ("own/ca.crt", "other/ca.crt")]
+    server = x509.load_pem_x509_certificate((tmp_path / "own/server.crt").read_bytes())
+    der = server.public_bytes(Encoding.DER)
+    known = [is_by(pem, der, "127.0.0.1") for pem in (*pems, b"", b"no PEM")]
+    assert known == [True, False, False, False]
+    assert not any(is_by(pems[0], der, host) for host in ("10.0.0.7", "a.example", "", "\udcff"))
+    assert not any(is_by(pems[0], made_up, "127.0.0.1") for made_up in (b"", der[:-1], pems[0]))
 
 
 def test_a_name_that_a_certificate_lacks_is_an_error(tmp_path: Path) -> None:

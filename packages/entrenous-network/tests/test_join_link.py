@@ -18,11 +18,13 @@ import numpy as np
 import pytest
 from entrenous_network.agreement.catalogue import ITEMS as ITEMS_FILE
 from entrenous_network.agreement.catalogue import Items
+from entrenous_network.agreement.certificates import is_by
 from entrenous_network.agreement.files import IDENTITY, public_bytes, read_identity, read_json
 from entrenous_network.agreement.join_link import JoinLink, asking
 from entrenous_network.agreement.members import MEMBER, MEMBERS, Member, Members, OwnEntry
 from entrenous_network.links import knocking
 from entrenous_network.links.admission import Denied, here
+from entrenous_network.links.knocking import JoiningLine
 from entrenous_network.node.node_store import NODE
 from entrenous_network.node.secure_node import SecureSide
 from entrenous_network.operate.device import Device
@@ -143,14 +145,21 @@ def test_a_person_alone_among_accomplices_is_read_by_the_server(
         assert links_of(own.folder)[0].left == (PEOPLE if invented else 0)
 
 
-def test_whoever_asks_again_has_one_place(running: Running, tmp_path: Path) -> None:
-    """As after a connection that was lost when the answer was under way."""
+@pytest.mark.parametrize("at_once", [True, False])
+def test_whoever_asks_again_has_one_place(
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
+) -> None:
+    """As after a connection that was lost when the answer was under way. A certificate of which
+    `is_by` is not sure is looked at by OpenSSL, on a second connection.
+    """
+    sure = is_by
+    monkeypatch.setattr(knocking, "is_by", lambda *about: at_once and sure(*about))
     running.start(3600.0)
     link = make_link(running.folder, uses=1, days=1, an_hour=10)
-    certificate = knocking.authority(link)
     request = request_of(tmp_path / "x", link)
-    first = knocking.joined(link, certificate, request)
-    assert knocking.joined(link, certificate, request) == first
+    with closing(JoiningLine(link)) as line:
+        first = line.joined(request)
+        assert line.joined(request) == first
     assert len(running.members().nodes) == PEOPLE + 1
     assert join_by_link(tmp_path / "x", str(link), None, OWNER).tolist() == [PEOPLE]
     with pytest.raises(InputError, match="as many have joined by the link as may"):
@@ -386,8 +395,8 @@ def test_people_join_at_each_worker_and_nobody_has_to_connect_anew(
     for at in range(2):
         late = tmp_path / f"late-{at}"
         near = at_worker(pool, at, link)
-        assert knocking.authority(near) == (running.made.server / "keys" / "ca.crt").read_text()
-        assert json.loads(knocking.terms(near, ""))["terms.json"]
+        with closing(JoiningLine(near)) as line:
+            assert json.loads(line.terms())["terms.json"]
         request = request_of(late, link)
         assert code_of(near, request) == "joined"
         # Let in at once, before the server has looked at its lists.
@@ -424,7 +433,8 @@ def test_a_worker_that_is_killed_while_somebody_joins_costs_no_second_place(
     with pytest.raises(httpx.HTTPError):
         code_of(at_worker(pool, 1, link), request)
     assert len(running.members().nodes) == PEOPLE + 1
-    said = knocking.joined(link, knocking.authority(link), request)
+    with closing(JoiningLine(link)) as line:
+        said = line.joined(request)
     assert json.loads(json.loads(said)[MEMBER])["size"] == PEOPLE + 1
     assert len(running.members().nodes) == PEOPLE + 1
     assert links_of(running.folder)[0].left == 0
@@ -465,8 +475,8 @@ def test_files_that_are_no_invitation_are_refused(
     running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: dict[str, str]
 ) -> None:
     link = make_link(running.folder, uses=1, days=1, an_hour=10)
-    monkeypatch.setattr(knocking, "authority", lambda link: "")
-    monkeypatch.setattr(knocking, "terms", lambda link, certificate: json.dumps(parts).encode())
+    monkeypatch.setattr(JoiningLine, "_find_authority", lambda line: None)
+    monkeypatch.setattr(JoiningLine, "terms", lambda line: json.dumps(parts).encode())
     before = {path for path in tmp_path.rglob("*")}
     with pytest.raises(EntrenousError) as refused:
         join_by_link(tmp_path / "x", str(link), None, OWNER)

@@ -18,7 +18,7 @@ import pytest
 from command_line import Command
 from entrenous_network.agreement.files import public_bytes
 from entrenous_network.agreement.members import MEMBER
-from entrenous_network.links import knocking
+from entrenous_network.links.knocking import JoiningLine
 from entrenous_network.node.common import Common
 from entrenous_network.node.node_store import PAUSED, STORE, NodeStore
 from entrenous_network.node.secure_node import inputs
@@ -129,7 +129,7 @@ def test_a_device_whose_mark_the_server_leaves_out_does_not_join(
     running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running.start()
-    asked = knocking.joined
+    asked = JoiningLine.joined
 
     def unmarked(*given: Any) -> bytes:
         parts = json.loads(asked(*given))
@@ -138,7 +138,7 @@ def test_a_device_whose_mark_the_server_leaves_out_does_not_join(
         parts[MEMBER] = parts[MEMBER].replace(mark, "")
         return json.dumps(parts).encode()
 
-    monkeypatch.setattr(knocking, "joined", unmarked)
+    monkeypatch.setattr(JoiningLine, "joined", unmarked)
     with pytest.raises(InputError, match="with this key and mark"):
         joined(running, tmp_path / "shop")
     assert devices_of(tmp_path / "shop") == []

@@ -19,7 +19,6 @@ from entrenous.core.contract.protocols import Progress
 from entrenous.core.errors import InputError
 from entrenous.data.synthetic import synthetic
 
-from .footprint import Counted
 from .living import at_work, connected, fcf_by_lot, founded, pauses, until
 from .timing import cost
 
@@ -30,16 +29,26 @@ PEOPLE = 40  # before anybody joins
 JOINERS = 5
 AIM = 10.0  # seconds
 ITEMS = 250
-MEMBERS = 1_000_000  # before the first of JOINERS, where the server's cost is measured
+MEMBERS = 1_000_000  # before the first of CROWD, where the server's cost is measured
+CROWD = 12  # three questions each: a server answers 40 of one address at once
 MOST = 5.0, 20.0  # processor milliseconds and kB of a join
-# Joins by a link, as often as it is told.
+# Joins by a link, as often as it is told, and writes the bytes of it. All of this is in a process
+# of its own, so that the server is alone in its own.
 JOINS = """
 import sys
+from contextlib import closing
 from pathlib import Path
+from entrenous_lab.benches.footprint import Counted
+from entrenous_network.agreement.join_link import JoinLink
 from entrenous_network.operate.joining import join_by_link
 from entrenous_network.operate.plans import JoinPlan
-for number in range(int(sys.argv[3])):
-    join_by_link(Path(sys.argv[2]) / str(number), sys.argv[1], None, JoinPlan(people=20))
+link = JoinLink.parse(sys.argv[1])
+with closing(Counted(link.server)) as line:
+    near = str(link._replace(server=line.address))
+    for number in range(int(sys.argv[3])):
+        folder = Path(sys.argv[2]) / f"{sys.argv[3]}-{number}"
+        join_by_link(folder, near, None, JoinPlan(people=20))
+    (Path(sys.argv[2]) / "bytes").write_text(str(line.bytes))
 """
 
 
@@ -101,30 +110,33 @@ def _first_list(folder: Path) -> None:
 
 
 def cost_of_a_join(threads: int, progress: Progress, devices: int = MEMBERS) -> dict[str, Any]:
-    """What a join by a link costs a server of so many members, of whom none is there: processor
-    milliseconds, and bytes both ways, of three questions over TLS, each on a connection of its own.
-    The list of 250 items is among the bytes.
+    """What a join by a link costs a server of so many members, of whom none is there: the processor
+    milliseconds of the server's process while CROWD devices join, one after the other, and bytes
+    both ways, of three questions over TLS; the list of 250 items is among them. What the server
+    uses in pauses between them is counted too.
     """
     from entrenous_network.agreement.members import MEMBERS as LOG
     from entrenous_network.agreement.members import Member, Members
     from entrenous_network.operate.newcomers import make_link
     from entrenous_network.operate.plans import JoinPlan
 
-    data = synthetic(users=JOINERS, items=ITEMS, interactions=20 * JOINERS, seed=0)
-    plan = fcf_by_lot(devices + JOINERS, drawn=99, factors=8, people=20, deadline=1.0)
+    data = synthetic(users=CROWD, items=ITEMS, interactions=999, seed=0)
+    plan = fcf_by_lot(devices + 99, drawn=99, factors=8, people=20, deadline=1.0)
     with tempfile.TemporaryDirectory() as place:
         progress(0, 1, "members, then joins")
         server = founded(Path(place), data, 0, plan, JoinPlan()).server
-        others = (Member(f"device-{n}", f"{n:064x}", n, n) for n in range(devices))
-        Members(1).write(server / LOG, others)
-        link = make_link(server.parent, uses=JOINERS, days=1, an_hour=JOINERS)
-        with at_work(server), closing(Counted(link.server)) as line:
+        Members(1).write(
+            server / LOG, (Member(f"device-{n}", f"{n:064x}", n, n) for n in range(devices))
+        )
+        link = make_link(server.parent, uses=99, days=1, an_hour=99)
+        with at_work(server):
             until(lambda: pauses(server), "the end of the first round")
-            near = str(link._replace(server=line.address))
-            command = [sys.executable, "-c", JOINS, near, place, str(JOINERS)]
-            used = cost(lambda: subprocess.run(command, check=True)).cpu
-            kilobytes = line.bytes / JOINERS / 1000
-    milliseconds = 1000 * used / JOINERS
+            command = [sys.executable, "-c", JOINS, str(link), place]
+            # Not counted: a server collects garbage after its start.
+            subprocess.run([*command, "1"], check=True)
+            used = cost(lambda: subprocess.run([*command, str(CROWD)], check=True)).cpu
+            kilobytes = int(Path(place, "bytes").read_text()) / CROWD / 1000
+    milliseconds = 1000 * used / CROWD
     return {
         "members": devices,
         "server_cpu_ms": round(milliseconds, 1),

@@ -12,7 +12,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import aclosing, closing, suppress
 from pathlib import Path
 
 import httpx
@@ -20,10 +20,13 @@ import numpy as np
 import pytest
 from bad_answers import mutated
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from entrenous_network.agreement.certificates import make_keys
+from entrenous_network.agreement.join_link import JoinLink, authority_of
 from entrenous_network.frames.contribution import agreed
 from entrenous_network.frames.request import largest_request, write_download
 from entrenous_network.links import polling
 from entrenous_network.links.admission import here
+from entrenous_network.links.knocking import JoiningLine
 from entrenous_network.links.polling import (
     Backoff,
     BadResponse,
@@ -34,7 +37,7 @@ from entrenous_network.links.polling import (
     pause_of,
     serve,
 )
-from federation_links import ratings
+from federation_links import in_one_line, ratings
 
 from entrenous.core.contract.declared import is_federated
 from entrenous.core.keys import key
@@ -313,7 +316,7 @@ def test_m4_hundreds_of_responses_with_bytes_changed_raise_what_a_node_expects()
 
     async def ask_all(port: int) -> None:
         for _ in lies:
-            async with ServerLine(f"http://127.0.0.1:{port}", False, LARGEST) as line:
+            async with aclosing(ServerLine(f"http://127.0.0.1:{port}", False, LARGEST)) as line:
                 try:
                     said = await line.work("Entrenous x")
                     polling._good(said)
@@ -361,3 +364,17 @@ def test_a_node_that_is_run_reads_no_more_than_its_federation_may_say(tmp_path: 
             expected = largest_request(node.contract, len(node.shard.users), masked=False)
             # Twice as much, for items that come while it runs.
             assert polling_of(node).largest == 2 * expected < 1 << 16
+
+
+def test_whoever_shows_the_authority_of_another_server_gets_no_token(
+    keys: Path, tmp_path: Path
+) -> None:
+    make_keys(tmp_path)
+    shown = (keys / "ca.crt").read_bytes()
+    lie = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(shown), shown)
+    with closing(LyingServer(tmp_path, lie)) as server:
+        address = f"127.0.0.1:{server.port}"
+        link = JoinLink(address, True, RUN, "cd" * 16, authority_of(shown))
+        with closing(JoiningLine(link)) as line, in_one_line("not to be trusted"):
+            line.terms()
+    assert len(server.said) == 1 and b"cdcd" not in server.said[0]

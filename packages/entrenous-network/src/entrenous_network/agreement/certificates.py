@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives import serialization as form
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.x509.verification import PolicyBuilder, Store
 
 from entrenous.core.errors import InputError
 from entrenous.core.files import make_folder, write_private
@@ -73,6 +74,21 @@ def names_of(certificate: Path) -> list[str]:
     extensions = _certificate(certificate).extensions
     alternatives = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return sorted({str(each.value) for each in alternatives})
+
+
+def is_by(authority: bytes, certificate: bytes, host: str) -> bool:
+    """Tells whether a server's certificate (DER) is for `host` and by an authority (PEM) itself.
+    False where that is not sure: this check knows no authority between the two, and asks more of a
+    certificate than OpenSSL does.
+    """
+    try:
+        store = Store(x509.load_pem_x509_certificates(authority))
+        verifier = PolicyBuilder().store(store).build_server_verifier(_general(host))
+        verifier.verify(x509.load_der_x509_certificate(certificate), [])
+    except Exception:
+        # A stranger sent it, and may have made it up.
+        return False
+    return True
 
 
 def _make_ca(folder: Path, days: int) -> None:
@@ -141,7 +157,7 @@ def _store(
     write_private(stem.with_suffix(".crt"), certificate.public_bytes(pem))
 
 
-def _general(name: str) -> x509.GeneralName:
+def _general(name: str) -> x509.DNSName | x509.IPAddress:
     """Returns a name as certificates have it: clients look for an address and for a host's name in
     two different places.
     """

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
+import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec import Meta
 
@@ -75,7 +76,8 @@ def write_json(path: Path, fields: Mapping[str, Any]) -> None:
 
 def json_text(fields: Mapping[str, Any]) -> str:
     """Returns a JSON object with the number of the format, as it stands in a file."""
-    return json.dumps({"format": FORMAT, **fields}, indent=1)
+    # `json.dumps` indents in Python, ten times as slowly.
+    return msgspec.json.format(json.dumps({"format": FORMAT, **fields}), indent=1)
 
 
 def check_format(path: Path, number: Any, written: str = "") -> None:

@@ -297,7 +297,11 @@ class FederationTerms(Settings):
         the catalogue in which its algorithm was tested, stay those of the founding.
         """
         head = items.tree.head
-        changed = {"items": items.count, "items_root": head.root.hex()}
+        root = head.root.hex()
+        # Members that come change no items.
+        if (head.size, root) == (self._listed, self.items_root):
+            return self
+        changed = {"items": items.count, "items_root": root}
         longer = type(self).parse({**self.model_dump(mode="json"), **changed}, "terms")
         longer._founding = self._founding or self
         longer._listed = head.size

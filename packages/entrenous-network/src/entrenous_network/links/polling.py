@@ -15,10 +15,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from secrets import SystemRandom
-from types import TracebackType
 from typing import NamedTuple, Protocol, final
 
 import httpx
@@ -86,6 +86,8 @@ class ServerSaid(NamedTuple):
     """Seconds after which to ask again; 0 where the server does not say."""
     date: str
     """The time by the server's clock, as it says it."""
+    certificate: bytes = b""
+    """Of the server on this connection, DER; b"" without TLS."""
 
     @property
     def word(self) -> str:
@@ -98,7 +100,7 @@ class ServerSaid(NamedTuple):
 
 @final
 class ServerLine:
-    """One connection to the server at `url`, closed by `async with`.
+    """One connection to the server at `url`, closed by `aclose`.
 
     trust: the certificates by which to know the server, False = plain text. largest: bytes of a
     frame of the server, at most. Raises what httpx raises, and BadResponse.
@@ -112,17 +114,9 @@ class ServerLine:
         self._largest = largest
         self._host = httpx.URL(url).netloc
 
-    async def __aenter__(self) -> ServerLine:
-        await self._transport.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        raised: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._transport.__aexit__(kind, raised, trace)
+    async def aclose(self) -> None:
+        """Hangs up."""
+        await self._transport.aclose()
 
     async def work(self, header: str) -> ServerSaid:
         """Asks for work, with the header that shows the node's key."""
@@ -136,10 +130,14 @@ class ServerLine:
         sending = CALL * len(frame) / STRETCH
         return await self._said(request, WORD, HELD + CALL + sending)
 
-    async def ask(self, method: str, path: str, header: str, body: bytes) -> ServerSaid:
-        """Asks something that is no work; returns the server's response."""
+    async def ask(
+        self, method: str, path: str, header: str, body: bytes, largest: int
+    ) -> ServerSaid:
+        """Asks something that is no work; returns the server's response, of so many bytes at
+        most.
+        """
         request = self._request(method, path, header, body)
-        return await self._said(request, self._largest, CALL)
+        return await self._said(request, largest, CALL)
 
     def _request(self, method: str, path: str, header: str, frame: bytes) -> httpx.Request:
         headers = {
@@ -172,7 +170,7 @@ class ServerLine:
         later = float(wanted) if is_number(wanted) else 0.0
         # The date is shown to people, so a server cannot make it long.
         date = response.headers.get("date", "")[:40]
-        return ServerSaid(response.status_code, body, later, date)
+        return ServerSaid(response.status_code, body, later, date, _certificate(response))
 
 
 @final
@@ -185,6 +183,14 @@ class _Pieces(httpx.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         for at in range(0, len(self._body), PIECE):
             yield self._body[at : at + PIECE]
+
+
+def _certificate(response: httpx.Response) -> bytes:
+    """Returns the certificate that the server has shown, DER; b"" without TLS."""
+    shown = response.extensions["network_stream"].get_extra_info("ssl_object")
+    if shown is None:
+        return b""
+    return shown.getpeercert(binary_form=True) or b""
 
 
 async def _body(response: httpx.Response, largest: int) -> bytes:
@@ -413,7 +419,7 @@ async def _connected(
             since = time.monotonic()
         return header
 
-    async with ServerLine(url, trust, node.largest) as line:
+    async with aclosing(ServerLine(url, trust, node.largest)) as line:
         while True:
             asked = time.monotonic()
             response = _good(await line.work(shown()))

@@ -14,6 +14,7 @@ import secrets
 import tempfile
 import time
 from collections.abc import Callable, Container, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -24,13 +25,12 @@ from entrenous.core.errors import InputError
 from entrenous.core.types import Int64Array
 from entrenous.data.interactions import Interactions, Vocabulary
 
-from ..agreement.address import refuse_plain, split_address
 from ..agreement.files import IDENTITY, public_bytes, read_identity, write_json
 from ..agreement.growth import current_items
 from ..agreement.invitation import INVITATION, MEANT, PLACED
 from ..agreement.join_link import AGAIN, JoinLink, asking
 from ..agreement.terms import TERMS, FederationTerms
-from ..links import knocking
+from ..links.knocking import JoiningLine
 from ..node.node_store import STORE
 from .enrolment import REQUEST, EnrolmentRequest, check_terms, identity, join, told, with_items
 from .plans import JoinPlan
@@ -65,8 +65,9 @@ def join_by_link(
         raise InputError(rows.name, f"{len(rows.users)} users", expected=expected)
     with tempfile.TemporaryDirectory(prefix=MADE) as place:
         invitation = Path(place)
-        certificate, own = _agreed(invitation, link, rows, plan, tell)
-        return _entered(folder, invitation, link, certificate, own, plan)
+        with closing(JoiningLine(link)) as line:
+            own = _agreed(invitation, link, line, rows, plan, tell)
+            return _entered(folder, invitation, link, line, own, plan)
 
 
 def join_shop(
@@ -89,9 +90,9 @@ def join_shop(
     coming = [number for number, device in enumerate(devices) if not (device / STORE).exists()]
     if not coming:
         return 0
-    with tempfile.TemporaryDirectory(prefix=MADE) as place:
+    with tempfile.TemporaryDirectory(prefix=MADE) as place, closing(JoiningLine(link)) as line:
         invitation = Path(place)
-        certificate, _ = _agreed(invitation, link, rows.of_users(np.array(coming)), plan, tell)
+        _agreed(invitation, link, line, rows.of_users(np.array(coming)), plan, tell)
         # Before this the shop has no folder: terms that are refused leave nothing behind.
         key = key_of(folder)
         for done, number in enumerate(coming):
@@ -99,7 +100,7 @@ def join_shop(
             # A server answers so many strangers of one address, and shuts it out if there are more.
             time.sleep(APART)
             try:
-                _entered(devices[number], invitation, link, certificate, own, plan, key)
+                _entered(devices[number], invitation, link, line, own, plan, key)
             except InputError as why:
                 problem = f"{done} of {len(coming)} customers have joined, then: {why}"
                 raise InputError(str(folder), problem, fix="the same command goes on") from None
@@ -111,32 +112,33 @@ def join_shop(
 def _agreed(
     invitation: Path,
     link: JoinLink,
+    line: JoiningLine,
     rows: Interactions | None,
     plan: JoinPlan,
     tell: Callable[[str], None],
-) -> tuple[str, Interactions]:
-    """Looks at what joining means, and tells it. Returns the certificate as `_fetched` does, and
-    the rows as `_checked` does. Raises InputError.
+) -> Interactions:
+    """Looks at what joining means, and tells it. Returns the rows as `_checked` does. Raises
+    InputError.
     """
-    certificate = _fetched(invitation, link)
+    _unpacked(invitation, line.terms(), MEANT, link, line.certificate)
     own = _checked(invitation, rows, plan)
-    for line in told(invitation, plan.algorithm):
-        tell(line)
-    return certificate, own
+    for said in told(invitation, plan.algorithm):
+        tell(said)
+    return own
 
 
 def _entered(
     folder: Path,
     invitation: Path,
     link: JoinLink,
-    certificate: str,
+    line: JoiningLine,
     rows: Interactions,
     plan: JoinPlan,
     shop: Ed25519PrivateKey | None = None,
 ) -> Int64Array:
     """Asks a server for a place, and makes the device's folder. Returns the federation's number of
-    the user, int64 [1]. invitation: has the items. certificate: as `_fetched` returns it. shop: the
-    key of the device's shop. Raises InputError.
+    the user, int64 [1]. invitation: has the items. shop: the key of the device's shop. Raises
+    InputError.
     """
     mark = "" if shop is None else public_bytes(shop).hex()
     request = _request(folder, mark)
@@ -145,20 +147,9 @@ def _entered(
     said = {"name": request.name, "key": request.key, "signature": signature.hex()}
     if shop is not None:
         said |= {"shop": request.shop, "shop_signature": shop.sign(statement).hex()}
-    answer = knocking.joined(link, certificate, json.dumps(said).encode())
-    _unpacked(invitation, answer, PLACED, link, certificate)
+    answer = line.joined(json.dumps(said).encode())
+    _unpacked(invitation, answer, PLACED, link, line.certificate)
     return join(folder, invitation, rows, plan)
-
-
-def _fetched(invitation: Path, link: JoinLink) -> str:
-    """Writes terms and items of the federation that a link leads to. Returns the certificate of its
-    server's authority, "" = the system trusts it. Raises InputError.
-    """
-    if not link.tls:
-        refuse_plain("--link", split_address("--link", link.server)[0], insecure=False)
-    certificate = knocking.authority(link) if link.tls and link.authority else ""
-    _unpacked(invitation, knocking.terms(link, certificate), MEANT, link, certificate)
-    return certificate
 
 
 def _unpacked(

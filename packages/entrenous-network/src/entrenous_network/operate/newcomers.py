@@ -13,10 +13,10 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, final
+from typing import Annotated, Generic, TypeAlias, TypeVar, final
 
 import msgspec
 from msgspec import Meta, Struct
@@ -25,17 +25,23 @@ from entrenous.core.errors import InputError
 from entrenous.core.keywords import at_least
 from entrenous.core.lock import changing
 
+from ..agreement.catalogue import ITEMS
 from ..agreement.files import Hex32, Hex64, Mark, NodeName, read_json, write_json
+from ..agreement.growth import LISTED
 from ..agreement.invitation import INVITATION
 from ..agreement.join_link import TOKEN, JoinLink, asking, authority_of
 from ..agreement.members import MEMBER, MEMBERS, Member, Members
+from ..agreement.notice import ADDRESSES
 from ..agreement.terms import TERMS, FederationTerms
 from ..links.admission import Denied, Rates
 from ..secure_sum.primitives import verified
 from ..wire.completed import completed
 from .enrolment import EnrolmentRequest
-from .founding import added, items_of_invitation, operator_folder, parts_of_invitation
+from .founding import PLACE, added, items_of_invitation, operator_folder, parts_of_invitation
 
+T = TypeVar("T")
+# The number, the time and the bytes of a file.
+Written: TypeAlias = tuple[int, int, int]
 LINKS = "links.json"
 REPEATS = 10  # times an hour that a member who asks for its place once more is answered
 HOUR = 3600.0
@@ -145,6 +151,37 @@ def packed(parts: Mapping[str, str]) -> bytes:
 
 
 @final
+class Reread(Generic[T]):
+    """The content of some files, read anew only when one of them was written: each join would
+    otherwise pay for files that seldom change. read: reads them.
+    """
+
+    def __init__(self, paths: Sequence[Path], read: Callable[[], T]) -> None:
+        self._paths = paths
+        self._read = read
+        self._kept: dict[tuple[Written | None, ...], T] = {}
+
+    def now(self) -> T:
+        """Returns what the files say. May be called in several threads."""
+        # Looked at before they are read: what is written meanwhile is read the next time.
+        written = tuple(map(_written, self._paths))
+        kept = self._kept
+        if written not in kept:
+            kept = {written: self._read()}
+            self._kept = kept
+        return kept[written]
+
+
+def _written(path: Path) -> Written | None:
+    """Returns by what to see that a file was written; None where there is none."""
+    try:
+        about = path.stat()
+    except FileNotFoundError:
+        return None
+    return about.st_ino, about.st_mtime_ns, about.st_size
+
+
+@final
 class JoinDesk:
     """The `Joins` of a server. clock: seconds since 1970. welcomed: is told of each new member.
 
@@ -163,6 +200,14 @@ class JoinDesk:
         self._rates: dict[int, Rates] = {}  # by the number an hour
         self._repeats = Rates(REPEATS / HOUR, REPEATS)
         self._terms = FederationTerms.read(server / TERMS)
+        self._links = Reread([server / LINKS], lambda: _read(server))
+        of_parts = [server / PLACE, server / TERMS, server / ADDRESSES, server / "keys" / "ca.crt"]
+        self._parts = Reread(of_parts, lambda: parts_of_invitation(server))
+        of_items = [server / ITEMS, server / LISTED]
+        self._meant = Reread(
+            [*of_parts, *of_items],
+            lambda: packed(self._parts.now() | items_of_invitation(server)),
+        )
         # A list of its own: it grows at any moment, and that of the server between two rounds.
         self._members = Members.read(server / MEMBERS, self._terms.users)
 
@@ -177,7 +222,7 @@ class JoinDesk:
         """Returns what somebody agrees to by joining, as `Joins.terms` says."""
         # Whoever asks again, when all places are taken, may have one of them.
         self._standing(token)
-        return packed(parts_of_invitation(self._server) | items_of_invitation(self._server))
+        return self._meant.now()
 
     def joined(self, token: str, address: str, request: bytes) -> bytes:
         """Makes whoever asks a member, as `Joins.joined` says. A member that asks again gets the
@@ -195,7 +240,7 @@ class JoinDesk:
         except InputError:
             raise Denied(503, "busy") from None
         self._welcomed(member)
-        return packed({**parts_of_invitation(self._server), MEMBER: f"{entry}\n"})
+        return packed({**self._parts.now(), MEMBER: f"{entry}\n"})
 
     def _member(self, token: str, address: str, asked: EnrolmentRequest) -> Member:
         """Returns whoever asks as a member, who is on the list then. Raises Denied."""
@@ -220,9 +265,8 @@ class JoinDesk:
             # A name or key that is or was another's, or no place is left.
             raise Denied(409, "not-taken") from None
         # The link first: whoever comes between the two writes has used it for nothing.
-        links = _read(self._server)
-        links[standing.sha256] = msgspec.structs.replace(standing, left=standing.left - 1)
-        _write(self._server, links)
+        used = msgspec.structs.replace(standing, left=standing.left - 1)
+        _write(self._server, {**self._links.now(), used.sha256: used})
         members.write(self._server / MEMBERS, [member])
         members.add(member)
         return member
@@ -231,7 +275,7 @@ class JoinDesk:
         """Returns what is left of a link, which may be nothing. Raises Denied."""
         standing = None
         with suppress(ValueError):
-            standing = _read(self._server).get(_hash(bytes.fromhex(token)))
+            standing = self._links.now().get(_hash(bytes.fromhex(token)))
         if standing is None:
             raise Denied(401, "no-such-link")
         if standing.until < self._clock():

@@ -146,10 +146,15 @@ class OpenPort:
     def __init__(self, plan: HttpsPlan) -> None:
         self.plan = plan
         self._link: HttpsServerLink | None = None
+        # The bytes of the longest answer, by what they follow from: few joins change that.
+        self._longest: dict[tuple[str, int], int] = {}
 
     def opened(self, held: ServerFolder) -> HttpsServerLink:
         """Returns the link, at which the members of the folder are let in."""
-        largest = largest_answer(held.terms, held.members, held.algorithm)
+        of = held.terms.items_root, held.members.most_users
+        if of not in self._longest:
+            self._longest = {of: largest_answer(held.terms, held.members, held.algorithm)}
+        largest = self._longest[of]
         if self._link is not None and largest <= self._link.largest:
             self._link.admission.change(held.members.nodes)
             return self._link

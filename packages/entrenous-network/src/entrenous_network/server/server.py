@@ -233,7 +233,9 @@ class FederationServer:
             raise
 
     def _run(self) -> str:
-        self._tell("running")
+        # Where it goes on in a pause, `_await_turn` says so.
+        if self._pause_left() <= 0:
+            self._tell("running")
         given = 0 if self._given is None else self._given.counted
         gives = self.terms.masked or self.terms.endless
         # A lost round does not count, so that another one makes up for it.

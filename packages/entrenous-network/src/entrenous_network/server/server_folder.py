@@ -233,7 +233,8 @@ class ServerFolder:
         if self._leads and not is_open:
             # Raises InputError for what is no line, before it counts.
             self.items.follow(path)
-            write_text(self.path / LISTED, str(self.items.length))
+            if listed(self.path) != self.items.length:
+                write_text(self.path / LISTED, str(self.items.length))
         self.items.follow(path, listed(self.path))
         self._waits = is_open and path.stat().st_size > self.items.length
         self.terms = self.terms.with_items(self.items)
