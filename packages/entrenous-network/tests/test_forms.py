@@ -81,7 +81,7 @@ def is_message(kind: str, data: bytes) -> bool:
     """Tells whether our own types take a message for one of its kind."""
     try:
         if kind == "head":
-            frames.headed(data, SIGNATURE)
+            frames.claimed_node(bytes(frames.framed(data, SIGNATURE, [])))
         else:
             messages.decode(data, KINDS[kind], 1 << 20)
     except (FrameRefused, SumRefused, msgspec.MsgspecError):

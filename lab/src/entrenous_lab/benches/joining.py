@@ -46,8 +46,7 @@ link = JoinLink.parse(sys.argv[1])
 with closing(Counted(link.server)) as line:
     near = str(link._replace(server=line.address))
     for number in range(int(sys.argv[3])):
-        folder = Path(sys.argv[2]) / f"{sys.argv[3]}-{number}"
-        join_by_link(folder, near, None, JoinPlan(people=20))
+        join_by_link(Path(sys.argv[2]) / str(number), near, None, JoinPlan(people=20))
     (Path(sys.argv[2]) / "bytes").write_text(str(line.bytes))
 """
 
@@ -111,9 +110,9 @@ def _first_list(folder: Path) -> None:
 
 def cost_of_a_join(threads: int, progress: Progress, devices: int = MEMBERS) -> dict[str, Any]:
     """What a join by a link costs a server of so many members, of whom none is there: the processor
-    milliseconds of the server's process while CROWD devices join, one after the other, and bytes
-    both ways, of three questions over TLS; the list of 250 items is among them. What the server
-    uses in pauses between them is counted too.
+    milliseconds of the server's process while CROWD devices join, the first since its start among
+    them, one after the other, with what it does in pauses between them; and bytes both ways, of
+    three questions over TLS, the list of 250 items among them.
     """
     from entrenous_network.agreement.members import MEMBERS as LOG
     from entrenous_network.agreement.members import Member, Members
@@ -131,10 +130,8 @@ def cost_of_a_join(threads: int, progress: Progress, devices: int = MEMBERS) -> 
         link = make_link(server.parent, uses=99, days=1, an_hour=99)
         with at_work(server):
             until(lambda: pauses(server), "the end of the first round")
-            command = [sys.executable, "-c", JOINS, str(link), place]
-            # Not counted: a server collects garbage after its start.
-            subprocess.run([*command, "1"], check=True)
-            used = cost(lambda: subprocess.run([*command, str(CROWD)], check=True)).cpu
+            command = [sys.executable, "-c", JOINS, str(link), place, str(CROWD)]
+            used = cost(lambda: subprocess.run(command, check=True)).cpu
             kilobytes = int(Path(place, "bytes").read_text()) / CROWD / 1000
     milliseconds = 1000 * used / CROWD
     return {

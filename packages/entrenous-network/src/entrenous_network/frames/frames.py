@@ -238,11 +238,6 @@ def opened(buffer: bytes, largest: int = BODY) -> Frame:
     return Frame(head, said, bytes(view[signature:start]), body)
 
 
-def headed(said: bytes, signature: bytes) -> Frame:
-    """Returns a frame of which only the head came, with its signature. Raises FrameRefused."""
-    return Frame(_head(said), said, signature, memoryview(b""))
-
-
 def claimed_node(buffer: bytes) -> str:
     """Returns the name of the node that claims to have sent a frame, by its head alone. Raises
     FrameRefused.
