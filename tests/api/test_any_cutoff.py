@@ -7,7 +7,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import polars as pl
 import pytest
 from small_data import random_data
@@ -67,13 +66,10 @@ def test_other_lists_and_runs_stand_in_one_table(
     assert table[label].to_list() == pytest.approx(table["popular"].to_list())
 
 
-def test_a_run_on_other_rows_and_a_bad_frame_are_refused(run: Any) -> None:
+def test_a_run_on_other_rows_is_refused(run: Any) -> None:
     (other,) = splits("random-80-20", random_data(), seed=1)
     with pytest.raises(InputError, match=r"popular: was trained on other rows .* split=run.split"):
         entrenous.evaluate_files(run, split=other)
-    frame = pd.DataFrame({"user": ["u1"], "item": ["nothing"], "score": [1.0]})
-    with pytest.raises(InputError, match="frame 1:row 0: item 'nothing' is not in the split"):
-        entrenous.evaluate_files(frame, split=run.split)
 
 
 def test_a_comparison_tests_what_is_asked_for_and_keeps_its_runs(tmp_path: Path) -> None:
@@ -81,11 +77,10 @@ def test_a_comparison_tests_what_is_asked_for_and_keeps_its_runs(tmp_path: Path)
         ["popular", "item-knn"], random_data(), split="random-80-20", seeds=2, metrics=NAMES[:1]
     )
     assert {row["metric"] for row in found.found["tests"]} == {"ndcg@100"}
-    assert found.latex().count("NDCG@100") == 1 and "HR@10" not in found.latex()
+    assert "HR@10" not in found.latex()
     best = found.runs["item-knn"]
     assert best.metrics["ndcg@100"] == found.found["rows"][1]["per_seed"]["ndcg@100"][0]
-    again = entrenous.open(best.save(tmp_path / "best"))
-    assert again.manifest["metrics"] == best.manifest["metrics"]
+    assert entrenous.open(best.save(tmp_path / "best")).name == "item-knn"
     with pytest.raises(InputError, match=r"has no ndcg@50; expected .* evaluate_files"):
         entrenous.compare(list(found.runs.values()), metrics=["ndcg@50"])
 
