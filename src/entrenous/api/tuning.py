@@ -22,7 +22,7 @@ from .arguments import (
     kind_of,
     public,
 )
-from .results import Report
+from .results import Report, Table
 
 
 @final
@@ -48,6 +48,15 @@ class TunedSettings(Report[TuningFound, FrameT]):
             {**row["settings"], "rounds": row["rounds"], **row["validation"]}
             for row in self.found["rows"]
         ]
+
+    def _shown(self) -> Table:
+        """With settings as they are typed: metrics alone are rounded."""
+        shown = super()._shown()
+        body = []
+        for row, line in zip(self.found["rows"], shown.body, strict=True):
+            typed = [str(value) for value in row["settings"].values()]
+            body.append([*typed, *line[len(typed) :]])
+        return shown._replace(body=body)
 
 
 @final

@@ -189,7 +189,7 @@ def _refuse_workers(options: RunOptions, protocol: str) -> None:
 def _refuse_lengths(wanted: Wanted, protocol: str) -> None:
     """Refuses list lengths that are not the usual ones: each row of a stream is ranked once."""
     if set(wanted.lengths) > set(LENGTHS):
-        expected = f"the list lengths {', '.join(map(str, LENGTHS))}"
+        expected = f"one of the list lengths {LENGTHS}"
         raise InputError("metrics", f"protocol {protocol} has no others", expected=expected)
 
 
