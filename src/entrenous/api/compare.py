@@ -75,14 +75,14 @@ class Comparison(Report[ComparisonFound, FrameT]):
         ones.
         """
         for metric in metrics:
-            refuse_unknown("metrics", metric, self._metrics())
+            refuse_unknown("metrics", metric, tables.common(self.found["rows"]))
         return tables.latex(self.found, metrics)
 
     def plot(self, metric: str = "ndcg@10") -> Figure:
         """A bar of a metric for each algorithm: the mean over seeds, and with several seeds the
         sample standard deviation on both sides of it.
         """
-        refuse_unknown("plot", metric, self._metrics())
+        refuse_unknown("plot", metric, tables.common(self.found["rows"]))
         rows = self.found["rows"]
         means = np.array([row["metrics"][metric] for row in rows])
         spread = np.array([row["std"][metric] for row in rows])
@@ -91,9 +91,6 @@ class Comparison(Report[ComparisonFound, FrameT]):
         intervals = {metric: ends} if self.found["seeds"] > 1 else None
         labels = [row["algorithm"] for row in rows]
         return Figure(figures.bars(labels, {metric: means}, look, intervals=intervals))
-
-    def _metrics(self) -> list[str]:
-        return list(self.found["rows"][0]["metrics"])
 
     def _records(self) -> list[dict[str, str | float]]:
         return tables.records(self.found)
@@ -298,8 +295,14 @@ def _summed_up(
     # Errors of ratings are tested where everybody predicts ratings, else the metrics of rankings.
     rated = all(set(ERRORS) <= runs[0].metrics.keys() for runs in results.values())
     tested: Iterable[str] = ERRORS if rated else TESTED
+    rows = [
+        row(contestant.label, results[contestant.label], contestant.settings)
+        for contestant in every
+    ]
     if wanted.names:
-        tested = wanted.shown(results[reference][0].folds[0].per_user)
+        # Metrics of all lists together have no value for each user.
+        of_users = results[reference][0].folds[0].per_user
+        tested = [name for name in tables.common(rows) if name in of_users]
     manifests = {label: [run.manifest for run in runs] for label, runs in results.items()}
     manifest = manifests[reference][0]
     spent = spent_on_all(manifests)
@@ -317,10 +320,7 @@ def _summed_up(
         "seed_numbers": list(seeds),
         "reference": reference,
         "metrics": list(wanted.names),
-        "rows": [
-            row(contestant.label, results[contestant.label], contestant.settings)
-            for contestant in every
-        ],
+        "rows": rows,
         "tests": tests,
         "fairness_tests": spread_tests(SPREAD, _by_label(SPREAD, results), pairs, drawn),
         "protocol_text": manifest["protocol_text"],

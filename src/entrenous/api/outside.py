@@ -23,12 +23,10 @@ from ..runs.wanted import AS_USUAL, MetricsAsked, Wanted, metrics_asked
 from .arguments import in_python
 from .compare import TESTED
 from .results import Report, Table
-from .run import Run
+from .run import SHOWN, Run
 
 if TYPE_CHECKING:
     import polars as pl
-
-SHOWN = ("hr@10", "ndcg@10", "recall@10", "auc")
 
 
 class EvaluatedRow(TypedDict):

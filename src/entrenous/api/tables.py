@@ -12,9 +12,9 @@ from ..evaluation.metric_kinds import ARROWS, arrowed
 from ..evaluation.paired import PairedDifference, SpreadTest
 from ..report.latex import booktabs, escaped
 from .budgets import AllBudgets, in_short
+from .run import SHOWN
 from .statistics import ComparedRow
 
-USUAL = ("rmse", "mae", "hr@10", "ndcg@10", "recall@10", "auc")
 # A corrected p below this level is marked.
 LEVEL = 0.05
 
@@ -66,9 +66,14 @@ def records(found: ComparisonFound) -> list[dict[str, str | float]]:
 
 def shown(found: ComparisonFound, asked: Sequence[str] = ()) -> list[str]:
     """The metrics that a table shows: those asked for, or the usual ones that there are."""
-    known = found["rows"][0]["metrics"]
-    usual = known if found["metrics"] else USUAL
+    known = common(found["rows"])
+    usual = known if found["metrics"] else SHOWN
     return [name for name in asked or usual if name in known]
+
+
+def common(rows: Sequence[ComparedRow]) -> list[str]:
+    """The metrics that all have: one that predicts ratings has errors, and others have none."""
+    return [name for name in rows[0]["metrics"] if all(name in row["metrics"] for row in rows)]
 
 
 def caption(found: ComparisonFound) -> str:
@@ -111,13 +116,14 @@ def latex(found: ComparisonFound, asked: Sequence[str] = ()) -> str:
     names = shown(found, asked)
     best = {name: _best(found, name) for name in names}
     body = [_latex_row(row, names, best, found) for row in found["rows"]]
-    holds = found["tests"][0]["holds"]
-    note = (
+    # Metrics of all lists together have no value for each user, and no test.
+    notes = [
         rf"\textdagger: differs from {escaped(found['reference'])}, p $<$ 0.05"
-        rf" (paired over {holds}; Holm)"
-    )
+        rf" (paired over {test['holds']}; Holm)"
+        for test in found["tests"][:1]
+    ]
     header = ["algorithm", *(_headed(name) for name in names)]
-    return booktabs(header, body, f"{escaped(caption(found))}. {note}.") + "\n"
+    return booktabs(header, body, ". ".join([escaped(caption(found)), *notes]) + ".") + "\n"
 
 
 def _headed(name: str) -> str:

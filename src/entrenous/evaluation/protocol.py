@@ -112,7 +112,7 @@ def evaluate(
     # A user all of whose held-out items are absent from the catalogue has missed them all.
     users = np.flatnonzero(rows.counts + absent)
     field = rankings.competing_items(train, also_mask, seed, held)
-    full = rankings.empty_full(users, rows, lengths[-1])
+    full = rankings.empty_full(users, rows, min(lengths[-1], len(train.items)))
     sampled = None
     if held.candidates is not None:
         sampled = rankings.empty_sampled(held)

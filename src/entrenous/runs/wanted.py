@@ -101,8 +101,9 @@ def _length_of(name: str) -> set[int]:
         raise InputError("metrics", f"unknown metric '{name}'", fix=did_you_mean(of_metric, known))
     if not at:
         return set()
-    # `auc` has no length, and ndcg@010 would find no column.
-    if not n.isdecimal() or n == "0" or title(of_metric, known[of_metric], int(n)) != name:
+    # A length is one that an array could have; `auc` has none, and ndcg@010 would find no column.
+    is_length = n.isdecimal() and 0 < int(n) < 1 << 31
+    if not is_length or title(of_metric, known[of_metric], int(n)) != name:
         expected = "a name with a length from 1, such as ndcg@100; or a name alone, such as auc"
         raise InputError("metrics", f"no metric '{name}'", expected=expected)
     return {int(n)}
