@@ -393,7 +393,7 @@ class Canvas:
             tag("title", self.look.title),
             tag("g", self._grid(), stroke_width="1"),
             tag("g", shapes, stroke_linejoin="round"),
-            self._title(title),
+            self._title(title, above),
             self._names(),
             self._legend(ordered, columns, column),
         )
@@ -431,11 +431,10 @@ class Canvas:
         shapes.append(_line(self.left, self.floor, self.x.end, self.floor, MUTED))
         return shapes
 
-    def _title(self, title: Sequence[str]) -> list[Html]:
-        """The lines of the title, the last one above the axes."""
+    def _title(self, title: Sequence[str], above: float) -> list[Html]:
+        """The lines of the title, the last one above the axes. above: the room for the others."""
         bold = f"fill:{INK};font-weight:600;font-size:13px"
-        first = 16 - (len(title) - 1) * ROW
-        return [text(line, 4, first + ROW * row, style=bold) for row, line in enumerate(title)]
+        return [text(line, 4, 16 - above + ROW * n, style=bold) for n, line in enumerate(title)]
 
     def _names(self) -> Html:
         """The names of the axes."""

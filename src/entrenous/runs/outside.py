@@ -9,6 +9,7 @@ last."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -147,11 +148,9 @@ def _table(source: OutsideRows, label: str) -> ColumnTable:
         return from_any(source, label)
     path = Path(source)
     text = unpacked(path).content
-    first, _, _ = text.partition(b"\n")
-    fields = first.split()
+    first = io.BytesIO(text).readline().decode("utf-8", "replace").split()
     # A header of six columns is no line of a run: it has one of the usual names.
-    names = [field.decode("utf-8", "replace") for field in fields]
-    if len(fields) == 6 and find_usual(names, USUAL["user"]) is None:
+    if len(first) == 6 and find_usual(first, USUAL["user"]) is None:
         return _trec(path, text)
     return read_without_options(path, EXPECTED)
 

@@ -157,8 +157,7 @@ def carry_out(asked: RunRequest) -> RunResult:
     for part in what.parts:
         if part.windows is not None:
             check_stream(plan, algorithm, part.name)
-            _refuse_workers(asked, part.name)
-            _refuse_lengths(asked.metrics, part.name)
+            _refuse_in_stream(asked, part.name)
     if asked.debug:
         executor = Debug(lambda user: what.rows.users[user])
     with hired_crew(workers, plan, what, algorithm, asked.debug) as hired:
@@ -179,18 +178,19 @@ def carry_out(asked: RunRequest) -> RunResult:
             return execute(replace(plan, network=network), what, algorithm, begun, watch)
 
 
-def _refuse_workers(options: RunOptions, protocol: str) -> None:
-    """Refuses workers, which are given their users once, where users come later."""
-    for option, given in (("--workers", options.workers), ("--ray", options.ray)):
+def _refuse_in_stream(asked: RunRequest, protocol: str) -> None:
+    """Refuses workers, which are given their users once, where users come later; and list lengths
+    that are not the usual ones, since each row of a stream is ranked once.
+    """
+    for option, given in (("--workers", asked.workers), ("--ray", asked.ray)):
         if given is not None:
             raise InputError(option, f"protocol {protocol} runs in one process", fix="leave it out")
-
-
-def _refuse_lengths(wanted: Wanted, protocol: str) -> None:
-    """Refuses list lengths that are not the usual ones: each row of a stream is ranked once."""
-    if set(wanted.lengths) > set(LENGTHS):
-        expected = f"one of the list lengths {LENGTHS}"
-        raise InputError("metrics", f"protocol {protocol} has no others", expected=expected)
+    if set(asked.metrics.lengths) > set(LENGTHS):
+        raise InputError(
+            "metrics",
+            f"protocol {protocol} has no others",
+            expected=f"one of the list lengths {LENGTHS}",
+        )
 
 
 @called_with(RunRequest)

@@ -152,7 +152,7 @@ def try_grid(asked: TuneRequest) -> TuningFound:
     Raises InputError when all are.
     """
     at_least("--workers", asked.workers, 1)
-    grid = {name: [str(value) for value in values] for name, values in asked.grid.items()}
+    grid = {name: list(values) for name, values in asked.grid.items()}
     if not grid or not all(grid.values()):
         raise InputError(
             "--grid",
