@@ -30,7 +30,7 @@ from entrenous_network.node.secure_node import SecureSide
 from entrenous_network.operate.device import Device
 from entrenous_network.operate.enrolment import REQUEST, identity
 from entrenous_network.operate.founding import Place, found_federation, free_ports
-from entrenous_network.operate.joining import join_by_link, join_shop
+from entrenous_network.operate.joining import APART, join_by_link, join_shop
 from entrenous_network.operate.membership import shut_out
 from entrenous_network.operate.newcomers import (
     LINKS,
@@ -89,6 +89,8 @@ def test_a_federation_begins_with_nobody_and_people_come_by_a_link(tmp_path: Pat
         own.start()
         link = make_link(own.folder, uses=PEOPLE, days=1, an_hour=100)
         for number in range(PEOPLE):
+            # Faster, and the server shuts out the address of so many strangers.
+            time.sleep(APART)
             device = tmp_path / f"device-{number}"
             users = join_by_link(device, str(link), DATA.of_users([number]), OWNER)
             assert users.tolist() == [number]
@@ -133,6 +135,7 @@ def test_a_person_alone_among_accomplices_is_read_by_the_server(
         own.start()
         link = make_link(own.folder, uses=PEOPLE + 1, days=1, an_hour=100)
         for number in range(0 if invented else PEOPLE):
+            time.sleep(APART)
             join_by_link(tmp_path / f"bought-{number}", str(link), DATA.of_users([number]), OWNER)
             own.run(tmp_path / f"bought-{number}")
         with Device.join(tmp_path / "new", str(link), people=5):
