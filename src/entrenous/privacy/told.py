@@ -103,14 +103,11 @@ def verdict_of(entry: Entry) -> str:
 
 def _declined(entry: Entry) -> list[str]:
     """The attacks that had nothing to attack with, each with the reason."""
-    names = []
-    for attack in on_histories(entry):
-        if attack.get("verdict") == NOT_TRIED:
-            note = ""
-            if attack.get("note"):
-                note = f" ({attack['note']})"
-            names.append(f"'{attack['name']}'{note}")
-    return names
+    return [
+        f"'{attack['name']}' ({attack['note']})"
+        for attack in on_histories(entry)
+        if attack.get("verdict") == NOT_TRIED
+    ]
 
 
 def said(entry: Entry) -> str:
@@ -161,13 +158,19 @@ def by_operator(attack: Mapping[str, Any], people: int) -> str:
 def of_operator(algorithm: str, settings: Mapping[str, Any], protect: Mapping[str, Any]) -> str:
     """A sentence on an operator who plants models in a training under `private`, as it was measured
     of its algorithm. settings, protect: of the training.
+
+    >>> of_operator("fcf", {}, {"days": 30}).endswith("; as many bits more in each further 30 days")
+    True
     """
     for entry in measured(algorithm, "private"):
         attack = best(entry)
         if attack is not None and entry["view"] == "planted":
             differing = otherwise(entry, settings, protect)
             at = f", measured at {differing}" if differing else ""
-            return f"{by_operator(attack, entry['users'])} ({entry['data']}{at})"
+            # Each window has a budget of its own, and nothing is taken back.
+            days = protect.get("days")
+            more = f"; as many bits more in each further {days} days" if days else ""
+            return f"{by_operator(attack, entry['users'])} ({entry['data']}{at}){more}"
     again = f"`entrenous audit {algorithm} --profile private --view planted` measures it"
     return f"what an operator finds who plants models is not known: {again}"
 

@@ -242,7 +242,8 @@ def generator(nbytes: int, masks: int) -> float:
 def bench(threads: int, progress: Progress, devices: int = PARTIES) -> dict[str, Any]:
     """100 parties (`--devices`), tables of MovieLens-100K (1,682 x 21) and -1M (3,706 x 81), nobody
     and 30 % missing after the shares are out: CPU ms and bytes of a client by phase (keys, shares,
-    mask, unmask), CPU ms of the server for the whole sum; one process, one thread.
+    mask, unmask), CPU ms of the server for the whole sum; one process, one thread. It lasts a
+    minute, with 50 parties 11 s, with 360 more than 8 minutes: every two parties agree on keys.
     """
     return measure(parties=devices, progress=progress)
 

@@ -624,8 +624,8 @@ class FederationTerms(Settings):
         return lines
 
     def limits(self, place: str = "") -> str:
-        """Returns what limits the data that leaves nodes, or that nothing does, in one line for
-        people. place: as of `singly`."""
+        """Returns what limits the data that leaves nodes, or that nothing does, for people: in one
+        line; under `private` in three, what its operator finds first. place: as of `singly`."""
         limits = self._server_limits(place) if self.has_server else self._peers_limits()
         return f"profile {self.profile}: {limits}"
 
@@ -676,7 +676,7 @@ class FederationTerms(Settings):
         # Figures of whoever sets out to read come before all that others cannot do.
         if self.profile == "private":
             worst = of_operator(name, self.settings, dict(own))
-            told = f"{worst}; {of_shown(name)}. {HOLDS_AGAINST} Terms: {told}"
+            told = f"{worst}.\nAnd {of_shown(name)}. {HOLDS_AGAINST}\nTerms: {told}"
         return told
 
     def _and_singly(self, place: str) -> str:
