@@ -37,7 +37,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Interactions:
 
 @pytest.fixture(scope="module")
 def found(data: Interactions) -> dict[str, Any]:
-    return compare(NAMES, data, seeds=3, **SMALL)
+    return compare(NAMES, data, seeds=[0, 1, 2], **SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +151,7 @@ def test_without_any_difference_p_is_1() -> None:
         (["popular", "popular"], {}, "expected two or more different algorithms"),
         (["popular", "nope"], {}, "unknown algorithm 'nope'"),
         (["popular", "random"], {"seeds": 0}, "--seeds: got 0"),
+        (["popular", "random"], {"seeds": [1, 1]}, "seeds: got .1, 1.; expected one or more seeds"),
         (["popular", "random"], {"rounds": 0}, "--rounds: got 0"),
         (["popular", "random"], {"threads": -1}, "--threads: got -1"),
         (["popular", "random"], {"given": "folder"}, "--given: the protocol is loo-99"),

@@ -9,9 +9,8 @@ import re
 import pytest
 
 from entrenous.core.errors import InputError
-from entrenous.runs.plan import algorithm_of
 from entrenous.systems.named import algorithms, maker_of
-from entrenous.systems.unknown import ELSEWHERE, refuse_moved, suggested, unknown
+from entrenous.systems.unknown import ELSEWHERE, suggested, unknown
 
 KNOWN = [
     *("fcf", "fcf-newton", "fedavg-gmf", "fedfast-gmf", "fedfast-mlp", "fedmf", "fedmf-ratings"),
@@ -68,13 +67,3 @@ def test_a_system_of_the_field_is_not_here_and_the_nearest_is(one: object) -> No
 
 def test_a_family_is_answered_with_its_members() -> None:
     assert str(unknown("fedfast", KNOWN)).endswith("; known: fedfast-gmf, fedfast-mlp")
-
-
-@pytest.mark.beside
-def test_settings_of_what_a_name_meant_before_say_where_it_went() -> None:
-    told = "^--set send: fedmf learns from implicit feedback; Chai et al.'s FedMF of ratings is"
-    with pytest.raises(InputError, match=f"{told} fedmf-ratings; "):
-        algorithm_of("fedmf", {"send": "part"})
-    assert dict(algorithm_of("fedmf-ratings", {"send": "part"}))["send"] == "part"
-    assert dict(algorithm_of("fedmf", {"factors": 8}))["factors"] == 8
-    refuse_moved("fcf", ["send"])

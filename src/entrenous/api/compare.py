@@ -158,12 +158,11 @@ def compared(
     wanted = metrics_asked(asked.metrics)
     every = contestants(asked.algorithms, asked.settings)
     # All that can be refused is refused before the first training.
-    at_least("--seeds", asked.seeds, 1)
+    seeds = _seeds(asked.seeds)
     at_least("--threads", asked.threads, 0)
     reference = _reference(asked.reference, [contestant.label for contestant in every])
     new = [contestant for contestant in every if not contestant.runs]
     done = [contestant for contestant in every if contestant.runs]
-    seeds = list(range(asked.seeds))
     # Finished runs decide the seeds: a seed names the split, which all of them must share.
     if done:
         seeds = [int(run.manifest["seed"]) for run in done[0].runs]
@@ -183,6 +182,18 @@ def compared(
     data = str(asked.data) if by_name else ""
     found = _summed_up(every, results, reference, seeds, wanted, data)
     return Comparison(found, frames, {label: runs[0] for label, runs in results.items()})
+
+
+def _seeds(asked: int | Sequence[int]) -> list[int]:
+    """The seeds by their number or by name. Raises InputError for none, and for one twice."""
+    if not isinstance(asked, Sequence):
+        at_least("--seeds", asked, 1)
+        return list(range(asked))
+    for seed in asked:
+        at_least("seeds", seed, 0)
+    if not asked or len({*asked}) < len(asked):
+        raise InputError("seeds", f"got {list(asked)}", expected="one or more seeds, each once")
+    return list(asked)
 
 
 def _asked_of(run: Run[Any], wanted: Wanted) -> Run[Any]:

@@ -78,9 +78,9 @@ def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
             audit = audited(rows, **every, **plans[profile])
             audits[str(run.manifest["run"])] = audit
             known.append([profile, run.metrics["hr@10"], said(audit)])
-    lines = []
-    for name in METRICS:
-        lines.append([name, fpl.metrics[name], private.metrics[name], popular.metrics[name]])
+    lines = [
+        [name, fpl.metrics[name], private.metrics[name], popular.metrics[name]] for name in METRICS
+    ]
     heads = ["metric", "pFPL+ as published", "pFPL+ private", "most popular (central)"]
     table(heads, lines, title="MovieLens-100K, loo-99, seed 0")
     heads = ["pFPL+", "hr@10", f"what a curious server knows after {SEEN_ROUNDS} rounds"]

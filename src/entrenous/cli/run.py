@@ -214,9 +214,9 @@ def fair_sentences(fairness: dict[str, float]) -> list[str]:
         f"std of ndcg@10 over users {fairness['std_ndcg@10']:.4f} (less is fairer); {chance}; of"
         f" hr@10 {fairness['std_hr@10']:.4f}"
     )
-    worst = []
-    for name, value in fairness.items():
-        if name.startswith("worst_decile_"):
-            worst.append(f"{name.removeprefix('worst_decile_')} {value:.4f}")
-    of_worst = ", ".join(worst)
+    of_worst = ", ".join(
+        f"{name.removeprefix('worst_decile_')} {value:.4f}"
+        for name, value in fairness.items()
+        if name.startswith("worst_decile_")
+    )
     return [f"fairness: {spread}", f"fairness: the worst tenth of users by each metric: {of_worst}"]

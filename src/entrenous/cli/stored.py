@@ -107,10 +107,11 @@ def _date(manifest: dict[str, Any]) -> str:
 
 def differing(manifest: dict[str, Any]) -> list[str]:
     """Returns the settings of a run that differ from the defaults, as name=value."""
-    differing = []
-    for name, value in manifest.get("settings", {}).items():
-        if not _is_usual(manifest, name):
-            differing.append(f"{name}={value}")
+    differing = [
+        f"{name}={value}"
+        for name, value in manifest.get("settings", {}).items()
+        if not _is_usual(manifest, name)
+    ]
     options = {
         "rounds": manifest.get("rounds_asked"),
         "every": manifest.get("every"),

@@ -60,7 +60,9 @@ def _show_tuning(result: Mapping[str, Any], fixed: list[str], load: Mapping[str,
 
     best = result["rows"][0]
     names = [name for name in best["settings"] if name not in fixed]
-    metrics = [name for name in SHOWN if name in best["validation"]]
+    # The metric that chose may be one of the usual ones.
+    chose = result["selected_by"].removeprefix("validation ")
+    metrics = [name for name in dict.fromkeys([*SHOWN, chose]) if name in best["validation"]]
     rows = []
     for row in result["rows"][:MOST_ROWS]:
         settings = [str(row["settings"][name]) for name in names]

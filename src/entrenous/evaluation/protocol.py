@@ -315,6 +315,10 @@ class Goal(NamedTuple):
     metric: str
     lower: bool
     """True if smaller is better."""
+    length: int = 10
+    """The list length n of the metric."""
+    ratings: bool = False
+    """True for a metric of predicted ratings, which needs no ranking."""
 
     def key(self, metrics: dict[str, float]) -> float:
         """A sort key that puts the best first, whatever the metric."""
@@ -324,7 +328,7 @@ class Goal(NamedTuple):
 
 
 RANKING = Goal("ndcg@10", lower=False)
-RATING = Goal("rmse", lower=True)
+RATING = Goal("rmse", lower=True, ratings=True)
 GOALS = (RANKING, RATING)
 
 
@@ -338,6 +342,7 @@ def look(
 ) -> dict[str, float]:
     """The metrics of a recommender on validation rows by name, the goal's metric among them."""
     # A system that predicts ratings has no need of a ranking to be compared.
-    if goal is RATING:
+    if goal.ratings:
         return of_ratings.rate(recommender, held.rows, label=label).metrics
-    return evaluate(recommender, train, held, label=label, n=(10,), seed=seed).metrics
+    lengths = (RANKING.length, goal.length)
+    return evaluate(recommender, train, held, label=label, n=lengths, seed=seed).metrics

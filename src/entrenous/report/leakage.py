@@ -247,11 +247,10 @@ def _label(name: str, place: figures.Point, rows: list[tuple[float, float, float
 
 def _caption(points: Sequence[Point]) -> str:
     words = "Lines through a point: 95 % intervals, users alone, one seed. Attacked were "
-    materials = []
-    for point in points:
-        if point.entry is not None:
-            materials.append(f"{seen(point.entry)} ({point.shown.label})")
-    return f"{words}{'; '.join(materials)}."
+    materials = "; ".join(
+        f"{seen(point.entry)} ({point.shown.label})" for point in points if point.entry is not None
+    )
+    return f"{words}{materials}."
 
 
 def _card(point: Point) -> Html:

@@ -89,9 +89,9 @@ def table(
     text.
     """
     kinds = dict.fromkeys((0, *text), "t") | dict.fromkeys(prose, "t prose")
-    heads = []
-    for column, cell in enumerate(head):
-        heads.append(tag("th", cell, scope="col", class_=kinds.get(column)))
+    heads = [
+        tag("th", cell, scope="col", class_=kinds.get(column)) for column, cell in enumerate(head)
+    ]
     body = []
     for first, *others in rows:
         cells = [tag("th", first, scope="row")]

@@ -170,10 +170,11 @@ def opening(plan: RunPlan, rows: Interactions, by_name: bool) -> dict[str, Any]:
     asked = asdict(plan)
     rounds = asked.pop("rounds")
     # A run with such a setting cannot be repeated from its manifest.
-    in_memory = []
-    for name, value in {**plan.settings, **plan.network}.items():
-        if not isinstance(value, str | int | float):
-            in_memory.append(name)
+    in_memory = [
+        name
+        for name, value in {**plan.settings, **plan.network}.items()
+        if not isinstance(value, str | int | float)
+    ]
     return {
         "run": None,
         "algorithm": asked.pop("algorithm"),

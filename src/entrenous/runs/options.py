@@ -87,8 +87,9 @@ class TrainingOptions(CommonOptions):
 class CompareOptions(CommonOptions):
     """The options of a comparison, without algorithms and data."""
 
-    seeds: int = 5
-    """Seeds 0 .. N - 1; each names split, candidates and training."""
+    seeds: int | Sequence[int] = 5
+    """Seeds 0 .. N - 1; given several times, or as a list, the seeds themselves. Each names split,
+    candidates and training."""
     settings: Mapping[str, Mapping[str, SettingValue]] = field(default_factory=dict)
     """Hyper-parameters of one algorithm, by its label; on the command line LABEL:name=value, which
     may be repeated."""
@@ -166,6 +167,8 @@ class TuneOptions(BasicOptions):
     name=value,value,...; may be repeated."""
     settings: Mapping[str, SettingValue] = field(default_factory=dict)
     """Settings that are the same for all."""
+    metric: str = ""
+    """The metric that chooses, such as ndcg@100 or mae; default: ndcg@10, of ratings rmse."""
     seeds: int = 1
     """Seeds 0 .. N - 1, averaged."""
     every: int = 0

@@ -51,7 +51,6 @@ from ..privacy.protection import (
     refuse_of_networks,
 )
 from ..systems.named import kind_of
-from ..systems.unknown import refuse_moved
 from .options import Negatives, RunPlan
 from .recommenders import Algorithm, check_trainable, federated
 
@@ -157,13 +156,8 @@ def algorithm_of(name: str, settings: Mapping[str, Any], profile: str = PAPER) -
     if profile in (PRIVATE, DP):
         traits = declared(kind.parse(preset)).traits
         preset = {**preset, **traits.private_settings}
-    try:
-        # The user's own settings are stronger than the profile's.
-        made: Algorithm = kind.parse({**preset, **settings})
-    except InputError:
-        # A setting of what the name meant before has a better answer than that it is unknown.
-        refuse_moved(name, settings)
-        raise
+    # The user's own settings are stronger than the profile's.
+    made: Algorithm = kind.parse({**preset, **settings})
     return made
 
 

@@ -85,9 +85,10 @@ def trec_files(
         ranked = _left(best.item[row].tolist(), best.score[row].tolist(), seen_by_user, n)
         for place, (item, score) in enumerate(ranked, start=1):
             lists.append(f"{name} Q0 {train.items[item]} {place} {score!r} {tag}")
-    judged = []
-    for user, item in zip(held.user.tolist(), held.item.tolist(), strict=True):
-        judged.append(f"{held.users[user]} 0 {held.items[item]} 1")
+    judged = [
+        f"{held.users[user]} 0 {held.items[item]} 1"
+        for user, item in zip(held.user.tolist(), held.item.tolist(), strict=True)
+    ]
     # Items outside the catalogue have no name here, but count as missed.
     for user in np.flatnonzero(absent).tolist():
         for number in range(absent[user]):

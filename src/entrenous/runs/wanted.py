@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from ..core.contract.declared import predicts_ratings
 from ..core.errors import InputError, did_you_mean
 from ..core.types import Array
 from ..evaluation.metric_kinds import (
@@ -17,7 +18,7 @@ from ..evaluation.metric_kinds import (
     metrics,
     title,
 )
-from ..evaluation.protocol import LENGTHS, NO_METRICS, Metrics
+from ..evaluation.protocol import LENGTHS, NO_METRICS, RANKING, Goal, Metrics, goal_of
 
 MetricAsked: TypeAlias = str | Metric | Callable[[Ranking, int], Array]
 MetricsAsked: TypeAlias = Mapping[str, MetricAsked] | Sequence[MetricAsked]
@@ -89,6 +90,30 @@ def metrics_asked(asked: MetricsAsked) -> Wanted:
                 expected="a function (ranking, n), or a QueryMetric",
             )
     return Wanted(own, sorted(lengths), [*names, *own] if names else ())
+
+
+def goal_asked(metric: str, algorithm: Any) -> Goal:
+    """The goal by which settings of an algorithm are chosen: its usual one, or that of a metric by
+    name; 10 is the list length of a name without one. Raises InputError for a name that no metric
+    has, and for a metric that cannot choose.
+
+    >>> goal_asked("Recall@50", None).metric
+    'recall@50'
+    """
+    if not metric:
+        return goal_of(algorithm)
+    [name] = metrics_asked(metric).names
+    of_metric, _, n = name.partition("@")
+    kind = metrics()[of_metric]
+    if isinstance(kind, ListMetric):
+        problem = f"{name} says nothing of accuracy"
+        raise InputError("metric", problem, fix="choose by ndcg@10, hr@10 or another of accuracy")
+    of_ratings = isinstance(kind, RatingMetric)
+    if of_ratings and not predicts_ratings(algorithm):
+        problem = f"{name} is of predicted ratings, and this algorithm ranks"
+        raise InputError("metric", problem, fix="choose by a metric of rankings, such as ndcg@10")
+    length = int(n or RANKING.length)
+    return Goal(title(of_metric, kind, length), of_ratings, length, of_ratings)
 
 
 def _length_of(name: str) -> set[int]:

@@ -1,5 +1,5 @@
-"""Answers to a name that no algorithm has: a slip of the keyboard, a system of the field that is
-not here, or a name that means something else now.
+"""Answers to a name that no algorithm has: a slip of the keyboard, or a system of the field that is
+not here.
 
 In this field a letter makes another method: PFedRec is not FedRec, and FedNCF not FedMF. So only a
 name that can hardly be another method is answered with a suggestion.
@@ -8,7 +8,7 @@ name that can hardly be another method is answered with a suggestion.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
 from ..core.errors import InputError
@@ -50,14 +50,6 @@ ELSEWHERE: Final = (
 )
 """Systems that papers compare with, in alphabetical order. A system that comes goes from here."""
 
-MOVED: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
-    "fedmf": (
-        "fedmf learns from implicit feedback; Chai et al.'s FedMF of ratings is fedmf-ratings",
-        frozenset({"init", "send", "step"}),
-    ),
-}
-"""{name: (what became of what it meant before, the settings that only that had)}."""
-
 
 def unknown(name: str, known: Collection[str]) -> InputError:
     """Returns the error for a name that none of the known algorithms has."""
@@ -94,15 +86,6 @@ def suggested(name: str, known: Iterable[str]) -> str:
         if found:
             return found[-1]
     return ""
-
-
-def refuse_moved(algorithm: str, settings: Iterable[str]) -> None:
-    """Raises InputError for settings of what a name meant before."""
-    words, gone = MOVED.get(algorithm, ("", frozenset()))
-    old = sorted(gone & {*settings})
-    if old:
-        where = f"--set {old[0]}"
-        raise InputError(where, words, fix="name that one, or leave the setting out")
 
 
 def _letters(name: str) -> str:

@@ -80,6 +80,8 @@ def test_test_rows_change_nothing(data: Interactions, tmp_path: Path) -> None:
         ({"grid": {"fators": ["3"]}}, "--set fators: unknown setting; did you mean 'factors'"),
         ({"seeds": 0}, "--seeds: got 0; expected a whole number from 1"),
         ({"every": -1}, "--every: got -1"),
+        ({"metric": "rmse"}, "metric: rmse is of predicted ratings, and this algorithm ranks"),
+        ({"metric": "gini@10"}, "metric: gini@10 says nothing of accuracy"),
         ({"rounds": 0}, "--rounds: got 0"),
         ({"threads": -1}, "--threads: got -1"),
         ({"algorithm": "pfpl-"}, "unknown algorithm 'pfpl-'"),
@@ -132,12 +134,23 @@ def test_a_training_that_diverges_does_not_end_the_grid(data: Interactions) -> N
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, command = write_shop(tmp_path / "shop.csv"), Command(capsys)
-    arguments = ["tune", "user-knn", "--data", path, "--protocol", "loo-20", "--grid", "k=2,9"]
+    arguments = [
+        "tune",
+        "user-knn",
+        "--data",
+        path,
+        "--protocol",
+        "loo-20",
+        "--grid",
+        "k=2,9",
+        "--metric",
+        "Recall@7",
+    ]
     found = command(*arguments, "--json").json
     assert {row["settings"]["k"] for row in found["rows"]} == {2, 9} and found[
         "selected_by"
-    ] == "validation ndcg@10"
-    assert f"{found['rows'][0]['validation']['ndcg@10']:.4f}" in command(*arguments).out
+    ] == "validation recall@7"
+    assert f"{found['rows'][0]['validation']['recall@7']:.4f}" in command(*arguments).out
     assert command("tune", "user-knn").error.startswith(
         "--grid: there is nothing to choose from; expected name=value,value,..."
     )

@@ -26,7 +26,7 @@ from ...core.values import SettingValue
 from ...data.interactions import Interactions
 from ...data.split.stream import first_half
 from ...data.split.types import Held, Split
-from ...evaluation.protocol import Goal, goal_of, look
+from ...evaluation.protocol import Goal, look
 from ...federation.shard import Threads, cores
 from ...systems.named import maker_of
 from ..manifest import mean_of
@@ -36,6 +36,7 @@ from ..plan import check, make, usual_protocol
 from ..recommenders import Fitted, Standing, Trained, check_trainable, federated, fitted
 from ..stream import check_stream, stream
 from ..train import Periodic, Setup, Watch, advance, federation_of, fit_central
+from ..wanted import goal_asked
 
 # {round: {metric: value on the validation rows}}; round 0 of a central algorithm.
 Looks = dict[int, dict[str, float]]
@@ -102,10 +103,8 @@ class Task:
     """Rounds between two looks at validation."""
     threads: int
 
-    @property
-    def goal(self) -> Goal:
-        """The validation metric by which this task chooses settings."""
-        return goal_of(maker_of(self.plan.algorithm)())
+    goal: Goal
+    """The validation metric by which settings are chosen."""
 
 
 class Tried(NamedTuple):
@@ -224,6 +223,7 @@ def begin(asked: TuneRequest) -> Task:
     at_least("--every", asked.every, 0)
     at_least("--threads", asked.threads, 0)
     plan = asked.plan
+    goal = goal_asked(asked.metric, maker_of(plan.algorithm)())
     rows_given = None if isinstance(asked.data, str) else asked.data
     first = material(plan, rows_given)
     parts = []
@@ -234,9 +234,10 @@ def begin(asked: TuneRequest) -> Task:
             of_seed = material(replace(plan, seed=seed), first.whole or first.rows)
         split = of_seed.parts[0]
         if split.windows is not None:
-            if asked.every:
-                problem = f"each row of protocol {split.name} is a look"
-                raise InputError("--every", problem, fix="leave it out")
+            for option, given in (("--every", asked.every), ("--metric", asked.metric)):
+                if given:
+                    problem = f"each row of protocol {split.name} is a look at ndcg@10"
+                    raise InputError(option, problem, fix="leave it out")
             half = first_half(split)
             # Each of its rows is validation until it is learnt.
             parts.append(TuningPart(half.train, Held(half.train), None, half))
@@ -248,7 +249,14 @@ def begin(asked: TuneRequest) -> Task:
             )
         check_trainable(split.train)
         parts.append(TuningPart(split.train, split.validation, split.weighting_sets))
-    return Task(plan=plan, rows=first.rows, parts=parts, every=asked.every, threads=asked.threads)
+    return Task(
+        plan=plan,
+        rows=first.rows,
+        parts=parts,
+        goal=goal,
+        every=asked.every,
+        threads=asked.threads,
+    )
 
 
 def made(task: Task, settings: Mapping[str, Any]) -> Any:
