@@ -50,8 +50,8 @@ ALGORITHMS: dict[str, Any] = {
 PROTECTIONS = {
     "private": Protection(noise=0.1, rows="all"),
     "by the server": Protection(noise=0.1, rows="all", noise_by="server"),
-    "clipped": Protection(clip=0.5, row_clip=0.2, noise=0.05),
-    "padded": Protection(rows="padded", quantise=0.01),
+    "clipped": Protection(clip=0.5, noise=0.05),
+    "padded": Protection(rows="padded"),
     "poisson": Protection(clip=1, noise=0.5, noise_by="server", sampling="poisson"),
     "a clip that moves": Protection(
         clip=0.5, clip_quantile=0.5, noise=0.2, noise_by="server", sampling="poisson"

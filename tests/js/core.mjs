@@ -21,7 +21,7 @@ import { isListed } from "./merkle.mjs";
 import { MODELS, best, settingsOf, unknownSetting } from "./models.mjs";
 import * as p from "./protocol.mjs";
 
-export const FORMAT = 8;
+export const FORMAT = 9;
 const LISTED = 10; // items of a list in which a new row is a hit
 const TESTS = 3; // numbers of tests of new rows
 const NO_TESTS = [0, 0, 0]; // rows, hits, sum of 1 / rank
@@ -61,7 +61,7 @@ const TERMS = {
   ...{ accuracy: f.maybe(AMOUNT), settings: f.object({}), protection: f.object({}) },
 };
 const PROTECTION = {
-  ...{ clip: AMOUNT, row_clip: AMOUNT, quantise: AMOUNT, noise: AMOUNT },
+  ...{ clip: AMOUNT, noise: AMOUNT },
   ...{ noise_from: f.one("seed", "system"), sampling: f.one("fixed", "poisson") },
   ...{ lost: (share) => AMOUNT(share) && share < 1, secure_sum: f.flag, defence: f.text() },
   ...{ rows: f.one("as sent", "sorted", "padded", "all"), people: f.whole(1), parties: f.whole(1) },
@@ -177,8 +177,6 @@ function checkTerms(terms, floors) {
   // What a device leaves out of a protection, its owner would believe to be there.
   const {
     clip = 0,
-    row_clip: rowClip,
-    quantise,
     groups = 1,
     answers = 0,
     days = 0,
@@ -190,8 +188,6 @@ function checkTerms(terms, floors) {
     sampling,
   } = terms.protection;
   if (
-    rowClip ||
-    quantise ||
     (masked ? sampling === "fixed" || !answers : sampling !== "fixed" || groups > 1 || days) ||
     defence !== "none" ||
     order === "padded" ||

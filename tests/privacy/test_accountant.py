@@ -106,7 +106,6 @@ def test_what_the_proof_does_not_cover_is_refused() -> None:
         {"sampling": "fixed"},
         {"clip": 0},
         {"noise_by": "devices"},
-        {"quantise": 0.1},
         {"noise_from": "seed"},
     ):
         with pytest.raises(InputError, match="do not go together"):

@@ -17,12 +17,11 @@ from entrenous.core.contract.update import STEP, Update, add_update, by_item, em
 from entrenous.core.errors import InputError
 from entrenous.core.keys import folds, key
 from entrenous.core.types import UInt64Array
-from entrenous.privacy.clip import clip, lengths, row_clip, within
+from entrenous.privacy.clip import clip, lengths, within
 from entrenous.privacy.discrete_gaussian import SEEDED, gaussian_table, integers, system_words
 from entrenous.privacy.limit import Limit
 from entrenous.privacy.noise import noise
 from entrenous.privacy.protection import Protection, ProtectionInForce
-from entrenous.privacy.quantise import quantise
 from entrenous.privacy.rows import all_rows, padded_rows
 from entrenous.systems.fpl import FPL
 
@@ -64,16 +63,14 @@ def part(update: Update, low: int, high: int) -> Update:
 
 
 def all_together(update: Update, keys: UInt64Array) -> Update:
-    """A limit of three, one after the other, as a `Shard` applies them."""
-    for limit in (row_clip(1.0), clip(2.0), noise(0.5, 10, ITEMS, "seed")):
+    """A limit of two, one after the other, as a `Shard` applies them."""
+    for limit in (clip(2.0), noise(0.5, 10, ITEMS, "seed")):
         update = limit(update, keys)
     return update
 
 
 LIMITS: dict[str, Limit] = {
     "clip": clip(2.0),
-    "row clip": row_clip(0.5),
-    "quantise": quantise(0.25),
     "all rows": all_rows(ITEMS),
     "padded rows": padded_rows(ITEMS, 200),
     "noise": noise(0.5, 10, ITEMS, "seed"),
@@ -131,15 +128,6 @@ def test_no_message_is_longer_than_the_clip_even_as_the_integers_that_are_added(
         assert np.array_equal(array, np.rint(array / STEP) * STEP)
 
 
-def test_no_row_is_longer_than_the_row_clip() -> None:
-    clipped = row_clip(0.5)(message(9), keys(9))
-    length = np.sqrt(
-        (clipped.rows["q"].astype(np.float64) ** 2).sum(1)
-        + clipped.rows["b"].astype(np.float64) ** 2
-    )
-    assert length.max() <= 0.5
-
-
 def test_no_number_is_beyond_its_bound_and_the_others_stay() -> None:
     update = message(5)
     bounded = within(0.75)(update, keys(5))
@@ -149,14 +137,6 @@ def test_no_number_is_beyond_its_bound_and_the_others_stay() -> None:
         assert 0 < small.sum() < small.size
         assert np.array_equal(array[small], before[name][small])
         assert np.array_equal(array[~small], 0.75 * np.sign(before[name][~small]))
-
-
-def test_quantised_numbers_are_multiples_and_right_on_average() -> None:
-    update = message(400)
-    found = quantise(0.5)(update, keys(400))
-    assert np.array_equal(found.rows["q"], np.rint(found.rows["q"] / 0.5) * 0.5)
-    gap = (found.rows["q"] - update.rows["q"]).mean()
-    assert abs(gap) < 5 * 0.25 / math.sqrt(update.rows["q"].size)
 
 
 def test_padding_leaves_the_rows_and_brings_their_number_to_a_power_of_two() -> None:

@@ -89,7 +89,6 @@ def test_an_owner_refuses_more_than_its_own_epsilon(tmp_path: Path) -> None:
         ({"protect": {"sampling": "fixed"}}, "--protect sampling: sampling is decided by"),
         ({"protect": {"epsilon": -1}}, "--protect epsilon: got -1; expected above 0"),
         ({"protect": {"epsilon": "much"}}, "--protect epsilon: got much; expected above 0"),
-        ({"protect": {"quantise": 8}}, "else nothing is proven"),
         ({"endless": True}, "--protect answers: missing, and rounds go on without end"),
     ],
 )
@@ -132,7 +131,6 @@ def test_shares_prove_by_the_people_in_a_sum_and_nothing_where_others_could_take
         {"secure_sum": False},
         {"noise_from": "seed"},
         {"noise_by": "server"},
-        {"quantise": 0.1},
     ]
     for change in changes:
         assert proven_for_all_rounds(own.model_copy(update=change), 100, 100, 8) is None

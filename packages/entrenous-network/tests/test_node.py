@@ -128,15 +128,15 @@ def test_r11_files_of_another_format_are_refused_by_its_number(tmp_path):
     founded = federation(tmp_path / "f", nodes=2)
     folder = founded.nodes["node-1"]
     about = json.loads((folder / "node.json").read_text())
-    (folder / "node.json").write_text(json.dumps({**about, "format": 9}))
-    with pytest.raises(InputError, match="format 9; expected format 8"):
+    (folder / "node.json").write_text(json.dumps({**about, "format": 10}))
+    with pytest.raises(InputError, match="format 10; expected format 9"):
         FederatedNode(folder)
     (folder / "node.json").write_text(json.dumps(about))
     db = sqlite3.connect(folder / "store.sqlite")
     with db:
-        db.execute("update fact set value = '9' where name = 'format'")
+        db.execute("update fact set value = '10' where name = 'format'")
     db.close()
-    with pytest.raises(InputError, match="format 9; expected format 8"):
+    with pytest.raises(InputError, match="format 10; expected format 9"):
         FederatedNode(folder)
 
 

@@ -244,13 +244,13 @@ def test_r11_a_checkpoint_of_another_format_is_refused_by_version(found, two_rou
     arrays, _ = store.read_arrays(folder / "checkpoint-server-000000002.safetensors")
     about = {
         "run": two_rounds_done.terms.run,
-        **({"format": "9", "version": "9.1"} if found == "newer" else {}),
+        **({"format": "10", "version": "9.1"} if found == "newer" else {}),
     }
     store.write_checkpoint(folder, "server", 2, arrays, **about)
     expected = (
-        "format 9, written by entrenous 9.1; expected format 8; use entrenous 9.1"
+        "format 10, written by entrenous 9.1; expected format 9; use entrenous 9.1"
         if found == "newer"
-        else "format None; expected format 8"
+        else "format None; expected format 9"
     )
     with pytest.raises(InputError, match=expected):
         serve(MemoryServerLink({}), folder)

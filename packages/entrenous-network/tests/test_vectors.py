@@ -255,7 +255,7 @@ def crowd_cases() -> list[dict[str, Any]]:
     [
         ("fcf", {"form": "gram"}, PLAIN, "form=gram; expected printed"),
         ("fpl", {"user_step": "once"}, PLAIN, "user_step=once; expected triple"),
-        ("fpl", {}, {**PLAIN, "protect": {"row_clip": 1.0}}, "a protection of which"),
+        ("fpl", {}, {**PLAIN, "protect": {"rows": "padded"}}, "a protection of which"),
         (
             "fcf",
             {},

@@ -192,6 +192,13 @@ def folded(keys: UInt64Array, names: np.ndarray) -> np.ndarray:
     return out
 
 
+def named(keys: UInt64Array, *names: str) -> UInt64Array:
+    """The key of some names under each of many keys, uint64 [len(keys)]."""
+    word = fold_name(np.uint64(0), *names)
+    own: UInt64Array = folded(keys, np.full(len(keys), word, np.uint64))
+    return own
+
+
 @njit(cache=True, nogil=True)
 def uniforms(keys: UInt64Array) -> np.ndarray:
     """Returns a float64 in [0, 1) from each key, its draw 0: float64 [len(keys)]."""

@@ -1,5 +1,5 @@
-"""Clipping: upper limits on the length of a device's message, of each of its rows, and on the size
-of each of its numbers.
+"""Clipping: upper limits on the length of a device's message, and on the size of each of its
+numbers.
 
 M. Abadi et al., "Deep learning with differential privacy", CCS 2016, clip whole gradients: v <- v
 min(1, S / |v|). Differential privacy needs the bound S on the whole message: it is the sensitivity
@@ -34,23 +34,6 @@ def clip(bound: float) -> Limit:
         rows = {name: _scaled(row, of_rows) for name, row in update.rows.items()}
         dense = {name: _scaled(array, factor) for name, array in update.dense.items()}
         return update._replace(rows=rows, dense=dense)
-
-    return clipped
-
-
-def row_clip(bound: float) -> Limit:
-    """A limit that shortens each row, over all arrays that have one for the item, to the Euclidean
-    length `bound`.
-    """
-
-    def clipped(update: Update, keys: UInt64Array) -> Update:
-        # All arrays of an item together are one row.
-        squares = np.zeros(len(update.item))
-        for row in update.rows.values():
-            squares += _squares(row)
-        factor = _factor(bound, np.sqrt(squares))
-        rows = {name: _scaled(row, factor) for name, row in update.rows.items()}
-        return update._replace(rows=rows)
 
     return clipped
 

@@ -1,6 +1,6 @@
 """`Limit`: a step that changes a device's message before it leaves the device.
 
-Clip, quantise, noise and the choice of rows are functions of this one shape, so they apply one
+Clip, noise and the choice of rows are functions of this one shape, so they apply one
 after the other, and alike in a simulation, over workers, on a node and in a peer. A limit works
 device by device: its result for a device depends on that device's message and key alone, so that a
 cohort may be cut into blocks anywhere.

@@ -14,10 +14,10 @@ import math
 from typing import Literal
 
 from ..core.contract.update import STEP, Update
+from ..core.keys import named
 from ..core.types import Float32Array, UInt64Array
 from .discrete_gaussian import SEEDED, GaussianTable, add_noise, gaussian_table, system_words
 from .limit import Limit
-from .quantise import named
 from .rows import all_rows
 
 Source = Literal["seed", "system"]

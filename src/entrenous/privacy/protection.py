@@ -28,11 +28,10 @@ from ..core.errors import InputError, did_you_mean
 from ..core.keys import fold_name
 from ..core.types import Int64Array, UInt64Array
 from .adaptive_clip import AdaptiveClip, counting_clip
-from .clip import clip, row_clip, within
+from .clip import clip, within
 from .discrete_gaussian import SEEDED, GaussianTable, gaussian_table, integers, system_words
 from .limit import Limit
 from .noise import Source, noise, share_of
-from .quantise import quantise
 from .rows import all_rows, padded_rows
 from .step import check_step, within_step
 from .turnout import Turnout
@@ -70,15 +69,6 @@ class Protection(Settings):
             "share of messages that the clip should leave whole: `clip` is then where it begins,"
             " and each round moves it; 0 = the clip stays"
         ),
-    )
-    row_clip: float = Field(
-        0, ge=0, le=1e6, description="Euclidean length of each row of a message at most; 0 = any"
-    )
-    quantise: float = Field(
-        0,
-        ge=0,
-        le=1e3,
-        description="step to whose multiples numbers are rounded at random; 0 = not at all",
     )
     noise: float = Field(
         0,
@@ -263,11 +253,6 @@ class Protection(Settings):
             raise ValueError(
                 "epsilon with people=1 and answers=0: its proof is of sums that all come out, each"
                 " of an independent draw"
-            )
-        if self.epsilon is not None and self.quantise:
-            raise ValueError(
-                "epsilon with quantise=0: rounding up at random may make a message longer than its"
-                " clip"
             )
         if self.clip_quantile and not (self.clip and self.noisy and self.noise_by == "server"):
             raise ValueError(
@@ -497,14 +482,10 @@ class ProtectionInForce:
         # A weight says how many rows a device has: under noise all weigh alike.
         if self._noisy and self.contract.weighs:
             limits.append(even_weight(self.contract.usual_weight))
-        if limited.row_clip:
-            limits.append(row_clip(limited.row_clip))
         if limited.clip:
             # Rounds that move the clip say which one holds now.
             bound = moved or limited.clip
             limits.append(counting_clip(bound) if self.adaptive else clip(bound))
-        if limited.quantise:
-            limits.append(quantise(limited.quantise))
         # Noise must be on every row, so the limit that adds it sends a row for every item too.
         if self._shared_noise:
             source = limited.noise_from

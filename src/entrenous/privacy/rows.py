@@ -12,10 +12,9 @@ import numpy as np
 
 from ..core.compiling import njit
 from ..core.contract.update import Update, by_item
-from ..core.keys import below, draw
+from ..core.keys import below, draw, named
 from ..core.types import BoolArray, Int32Array, Int64Array, UInt64Array
 from .limit import Limit
-from .quantise import named
 
 SMALLEST = 64  # rows of a padded message, at least
 

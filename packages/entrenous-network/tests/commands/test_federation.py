@@ -60,7 +60,7 @@ def test_bad_input_to_new_and_identity_is_one_line_and_writes_nothing(
     nodes = asked(command, "a")
     (folder / "twice.csv").write_text("item\nx\nx\n")
     (folder / "no-item.csv").write_text("thing\nx\n")
-    (folder / "wrong.json").write_text('{"format": 8}')
+    (folder / "wrong.json").write_text('{"format": 9}')
     whole = f"{PAPER} --rounds 4 {nodes}"
     lines = {
         "there is a key already": "federation identity a --name a",
@@ -170,7 +170,7 @@ def test_the_certificate_is_for_where_nodes_reach_the_server(
 
     keys = folder / "book" / "server" / "keys"
     assert json.loads((folder / "book/invitations/a/invitation.json").read_text()) == {
-        "format": 8,
+        "format": 9,
         "server": "10.1.2.3:9000",
         "tls": True,
     }

@@ -174,7 +174,7 @@ def test_a_folder_is_run_once_and_says_what_is_wrong_with_it(tmp_path: Path) -> 
     (made.peers[1] / "identity.key").chmod(0o644)
     with pytest.raises(InputError, match="others may read it"):
         PeerFolder(made.peers[1])
-    (made.peers[2] / "invitation.json").write_text('{"format": 8, "number": "three"}')
+    (made.peers[2] / "invitation.json").write_text('{"format": 9, "number": "three"}')
     with pytest.raises(
         InputError, match=r"expected `int`, got `str`.*; expected number, until, ticket"
     ):

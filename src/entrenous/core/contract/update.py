@@ -1,7 +1,7 @@
 """`Update`, the one type that leaves a device, and `Total`, the sum of updates, which does not
 depend on their order.
 
-Everything that limits disclosure (pi, clip, noise, quantise, mask) is a function `Update -> Update`
+Everything that limits disclosure (pi, clip, noise, mask) is a function `Update -> Update`
 (privacy/limit.py); everything that measures it (the byte ledger, an audit) reads `Update`s. The
 server adds updates as int64 fixed point with a step of 2^-16, which makes a sum independent of
 arrival order and of the number of threads; secure aggregation needs the same integers.

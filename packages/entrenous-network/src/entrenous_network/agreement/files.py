@@ -20,7 +20,7 @@ from msgspec import Meta
 from entrenous.core.errors import InputError
 from entrenous.core.files import others_may_read, write_private, write_text
 
-FORMAT = 8  # of all files of a federation, of its stores and checkpoints
+FORMAT = 9  # of all files of a federation, of its stores and checkpoints
 # Formats whose list of items is a JSON file: a new federation can begin with their models.
 OLD_FORMATS = (4, 5, 6, 7)
 IDENTITY = "identity.key"

@@ -32,9 +32,7 @@ def proven_for_all_rounds(
     """
     hidden = protection.secure_sum and protection.noise_by == "devices"
     unknown = hidden and protection.noise_from == "system"
-    # Quantising comes after the clip and may make a message longer.
-    bounded = protection.clip and not protection.quantise
-    if not (unknown and bounded and protection.noise):
+    if not (unknown and protection.clip and protection.noise):
         return None
     # A sum of fewer people than shares are made for has less noise.
     shares = min(1.0, people / (cohort * (1 - protection.lost)))
