@@ -132,13 +132,14 @@ def test_a_plot_is_a_drawing_that_can_be_kept(
     figure = results[name].plot()
     assert figure.svg.startswith("<svg ") and figure._repr_svg_() == figure.svg
     assert figure.save(tmp_path / "figure.svg").read_text() == figure.svg
-    with pytest.raises(InputError, match=r"ends in \.svg or \.pdf"):
-        figure.save(tmp_path / "figure.png")
-    if can_print():
-        assert figure.save(tmp_path / "figure.pdf").read_bytes().startswith(b"%PDF-")
-    else:
-        with pytest.raises(InputError, match=r"pip install 'entrenous\[plots\]'"):
-            figure.save(tmp_path / "figure.pdf")
+    with pytest.raises(InputError, match=r"ends in \.svg, \.pdf or \.png"):
+        figure.save(tmp_path / "figure.jpg")
+    for ending, start in (("pdf", b"%PDF-"), ("png", b"\x89PNG\r\n")):
+        if can_print():
+            assert figure.save(tmp_path / f"figure.{ending}").read_bytes().startswith(start)
+        else:
+            with pytest.raises(InputError, match=r"pip install 'entrenous\[plots\]'"):
+                figure.save(tmp_path / f"figure.{ending}")
     shown = {"compare": "popular", "audit": "popularity alone", "attack": "none"}[name]
     assert shown in figure.svg
 

@@ -36,15 +36,16 @@ class Figure:
         return self.svg
 
     def save(self, path: str | Path) -> Path:
-        """Write the drawing to a file that ends in .svg or .pdf, and return its path. Raises
-        InputError for another ending, and for .pdf without the extra `plots`.
+        """Write the drawing to a file that ends in .svg, .pdf or .png, and return its path. Raises
+        InputError for another ending, and for .pdf and .png without the extra `plots`.
         """
         path = Path(path)
-        if path.suffix == ".pdf":
-            return _written(path, DrawnFigure(self.svg).pdf())
-        if path.suffix != ".svg":
-            raise InputError("path", f"got {path}", expected="a file that ends in .svg or .pdf")
-        return _written(path, self.svg.encode())
+        figure = DrawnFigure(self.svg)
+        forms = {".svg": figure.encode, ".pdf": figure.pdf, ".png": figure.png}
+        if path.suffix not in forms:
+            expected = "a file that ends in .svg, .pdf or .png"
+            raise InputError("path", f"got {path}", expected=expected)
+        return _written(path, forms[path.suffix]())
 
 
 class Table(NamedTuple):

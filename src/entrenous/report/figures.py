@@ -58,6 +58,8 @@ TITLE_LETTER = 7.8
 TOP = 34.0
 BOTTOM = 46.0
 RIGHT = 14.0
+# Pixels of a unit of a figure, of which a PDF has 4 in 3 units: 300 dots an inch for print.
+PNG_SCALE = 4
 
 
 class FigureFormat(NamedTuple):
@@ -83,13 +85,30 @@ class DrawnFigure(str):
             from reportlab.graphics import renderPDF
             from svglib.svglib import svg2rlg
         except ImportError:
-            raise InputError(
-                "figure", "svglib is not installed", fix="pip install 'entrenous[plots]'"
-            ) from None
+            raise _missing("svglib") from None
         drawing = svg2rlg(io.BytesIO(self.encode()))
         # Without the time of writing, so that the same figure has the same bytes.
         content: bytes = renderPDF.drawToString(drawing, invariant=1)
         return content
+
+    def png(self) -> bytes:
+        """The figure as a PNG file, drawn as its PDF is. Raises InputError without the extra
+        `plots`.
+        """
+        try:
+            from pypdfium2 import PdfDocument
+        except ImportError:
+            raise _missing("pypdfium2") from None
+        [page] = PdfDocument(self.pdf())
+        content = io.BytesIO()
+        page.render(scale=PNG_SCALE).to_pil().save(content, "PNG")
+        return content.getvalue()
+
+
+def _missing(library: str) -> InputError:
+    """Returns the error of a library of the extra `plots` that is not there."""
+    fix = "pip install 'entrenous[plots]'"
+    return InputError("figure", f"{library} is not installed", fix=fix)
 
 
 def can_print() -> bool:
