@@ -11,14 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from entrenous.core.errors import EntrenousError, InputError
+from entrenous.core.errors import InputError
 from entrenous.data.filters import k_core
 from entrenous.data.interactions import NO_TIME, SECOND, Interactions, in_seconds
 from entrenous.data.load import load
 from entrenous.data.split.protocol import splits
 from entrenous.data.split.types import union
 from entrenous.data.visits import VisitColumns, visit_columns, with_visits
-from entrenous.runs.kept import arrays_of_rows, rows_from_arrays
 
 LINES = "ann,a,5\nann,b,9\nann,a,7\nann,c,6\nbob,b,7\nbob,c,8\nbob,b,3\neve,d,\neve,b,2\neve,d,4\n"
 
@@ -90,7 +89,6 @@ def test_other_tables_have_no_visits(tmp_path: Path, text: str, options: dict[st
         lambda data: k_core(data, users=3),
         lambda data: k_core(data, items=2),
         lambda data: splits("random-50-50", data)[0].train,
-        lambda data: rows_from_arrays(arrays_of_rows(data)),
     ],
 )
 def test_every_cut_leaves_rows_their_visits(
@@ -143,22 +141,3 @@ def test_visits_that_are_not_of_the_rows_are_refused_by_name(data: Interactions)
         with_visits(data, strange, "here")
     with pytest.raises(ValueError, match="other rows"):
         replace(data, item=data.item[:-1])
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"visits.ptr": np.array([0, 2, 3, 4, 6, 7, 9, 9])},  # a row without one
-        {"visits.ptr": np.array([0, 2, 3, 4, 6, 7, 9, 99])},  # beyond the end
-        {"visits.ptr": np.array([5, 2, 3, 4, 6, 7, 9, 10])},
-        {"visits.ptr": np.array([0, 2, 3])},
-        {"visits.time": np.zeros(10)},
-        {"visits.row": np.zeros(3, np.int64)},
-    ],
-)
-def test_stored_visits_that_no_rows_can_have_are_refused(
-    data: Interactions, change: dict[str, np.ndarray]
-) -> None:
-    arrays = arrays_of_rows(data) | change
-    with pytest.raises(EntrenousError, match="visits"):
-        rows_from_arrays(arrays)

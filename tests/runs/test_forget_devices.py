@@ -66,11 +66,11 @@ def of(run: Any) -> list[str]:
 def test_rows_in_memory_are_forgotten_too(shop: Path) -> None:
     rows = load("shop.csv")
     run = entrenous.run("fcf", rows, out="runs", **SMALL)
-    assert run.path is not None and (run.path / "rows.safetensors").exists()
+    assert run.path is not None and (run.path / "split").exists()
     assert [said.split(" (")[0] for said in of(run)] == [
         "model.safetensors",
         "users.safetensors",
-        "rows.safetensors",
+        "split/",
     ]
     less = entrenous.run("fcf", rows, forget_devices=True, **SMALL)
     folder = less.save("saved")

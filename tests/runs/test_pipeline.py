@@ -363,7 +363,7 @@ def test_resume_is_for_runs_that_are_stored_by_name(data: Interactions, tmp_path
     store.write_manifest(made.path, {**made.manifest, "status": "running"})
     with pytest.raises(
         InputError,
-        match="its rows and split were objects in memory; only the training rows are kept",
+        match="its rows and split were objects in memory; a run keeps them when it ends",
     ):
         again()
 

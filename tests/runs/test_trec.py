@@ -11,7 +11,7 @@ from ir_measures import RR, P, nDCG
 from small_data import interactions
 
 import entrenous
-from entrenous.core.errors import InputError
+from entrenous.core.errors import EntrenousError, InputError
 
 
 @pytest.mark.parametrize("protocol", ["random-80-20", "loo-20", "fpl-20-80"])
@@ -54,11 +54,23 @@ def _csv(folder: Path) -> Path:
     return folder / "shop.csv"
 
 
-def test_an_id_with_a_blank_and_rows_that_are_gone(tmp_path: Path) -> None:
+def test_an_id_with_a_blank_and_a_run_that_keeps_its_rows(tmp_path: Path) -> None:
     data = interactions([(f"u {u}", f"i{i}") for u in range(4) for i in range(7) if (i + u) % 5])
     with pytest.raises(InputError, match="user: the id 'u 0' has a blank in it"):
         entrenous.run("popular", data, protocol="random-80-20").trec(tmp_path / "trec")
     assert not (tmp_path / "trec").exists()
-    made = entrenous.run("popular", shop(tmp_path), protocol="random-80-20")
-    with pytest.raises(InputError, match="the held-out rows were in memory alone"):
-        entrenous.open(made.save(tmp_path / "kept")).trec(tmp_path / "trec")
+    made = entrenous.run("fcf", shop(tmp_path), protocol="loo-20", rounds=2)
+    folder = made.save(tmp_path / "kept")
+    again = entrenous.open(folder)
+    assert (
+        again.trec(tmp_path / "b").qrels.read_bytes()
+        == made.trec(tmp_path / "a").qrels.read_bytes()
+    )
+    both = entrenous.evaluate_files(made, split=again.split, metrics=["ndcg@7"])
+    other = entrenous.evaluate_files(again, split=made.split, metrics=["ndcg@7"])
+    assert both.found["rows"] == other.found["rows"]
+    # A file of the split that another program has changed.
+    train = folder / "split" / "train.csv"
+    train.write_text(train.read_text().replace(",1.0,", ",2.0,", 1))
+    with pytest.raises(EntrenousError, match="split: the rows are not those of the run; run it"):
+        entrenous.open(folder)

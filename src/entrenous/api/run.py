@@ -29,7 +29,6 @@ from ..report import figures
 from ..report.figures import FigureFormat
 from ..report.training import STREAM, stream_figure
 from ..runs import store
-from ..runs.kept import arrays_of_rows
 from ..runs.manifest import Look, Manifest, TrainedPart
 from ..runs.newcomer import scores_for
 from ..runs.options import RunOptions, TrainingOptions
@@ -266,8 +265,8 @@ class Run(Served[FrameT]):
     """A line for each look at validation."""
     arrays: Mapping[str, Array] = field(default_factory=dict)
     """The trained state by name."""
-    split: Split[FrameT] | None = None
-    """The rows that the run was trained and evaluated on; None where they are not known."""
+    split: Split[FrameT]
+    """The rows that the run was trained and evaluated on, of the first fold."""
     path: Path | None = None
     """The folder of the run, if it is stored."""
     wanted: Wanted = AS_USUAL
@@ -368,20 +367,15 @@ class Run(Served[FrameT]):
             store.write_manifest(folder, store.read_manifest(self.path))
             return folder
         folder.mkdir(parents=True)
-        rows: Mapping[str, Array] = {}
         # Rows in memory alone cannot be loaded again.
-        if not self.manifest["data_by_name"]:
-            rows = arrays_of_rows(self.train)
+        kept = None if self.manifest["data_by_name"] else self.split
         manifest = {**self.manifest, "run": folder.name}
-        store.write_run(folder, manifest, self.arrays, self.users, self.trace, rows)
+        store.write_run(folder, manifest, self.arrays, self.users, self.trace, kept)
         return folder
 
     def trec(self, folder: str | Path, n: int = 100) -> TrecFiles:
         """Write run.trec, the n best items of every evaluated user, and qrels.trec, the held-out
-        rows, for trec_eval or ir-measures.
-
-        Raises InputError for an id with a blank, and for a run opened from a folder whose data was
-        in memory alone.
+        rows, for trec_eval or ir-measures. Raises InputError for an id with a blank.
         """
         with in_python():
             contents = self.trec_files(n)
@@ -391,13 +385,6 @@ class Run(Served[FrameT]):
         """The contents of the files that `trec` writes, by name. Raises InputError as `trec`
         does.
         """
-        if self.split is None:
-            raise InputError(
-                "trec",
-                "the held-out rows were in memory alone",
-                expected="a run whose split is known, for run.trec and qrels.trec",
-                fix="write them from the Run that trained, or `entrenous export --format csv`",
-            )
         seed = self.manifest["seed"]
         return trec_files(self.recommender, self.split, n=n, label=self.name, seed=seed)
 

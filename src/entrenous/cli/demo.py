@@ -74,8 +74,7 @@ def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
             if audited is None:
                 break
             profile = run.manifest["profile"]
-            rows = run.split.all_rows if run.split else None
-            audit = audited(rows, **every, **plans[profile])
+            audit = audited(run.split.all_rows, **every, **plans[profile])
             audits[str(run.manifest["run"])] = audit
             known.append([profile, run.metrics["hr@10"], said(audit)])
     lines = [

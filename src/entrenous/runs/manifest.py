@@ -118,6 +118,8 @@ class Manifest(TrainedPart):
     data_by_name: bool
     """False for rows that were in memory."""
     data_sha256: str
+    split_sha256: NotRequired[str]
+    """Of the split that is kept with rows that were in memory."""
     catalogue: dict[str, JsonValue]
     """Numbers of users, items and rows, and the scale of ratings."""
     status: str

@@ -29,7 +29,6 @@ from ..evaluation.recommend import Recommended, list_of_each
 from ..federation.crew import CrewOptions, HiredCrew
 from ..federation.shard import Debug, Executor, Threads
 from . import store
-from .kept import arrays_of_rows
 from .manifest import Fold, between, closing, gives_away, ignored, opening, pins
 from .options import RunOptions, RunPlan, TrainingOptions
 from .plan import (
@@ -69,14 +68,14 @@ class RunResult:
     """As `entrenous run --json` prints it."""
     recommender: FederatedRecommender | GossipRecommender | CentralRecommender
     train: Interactions
+    split: Split
+    """The rows that the run was trained and evaluated on."""
     evaluations: tuple[Evaluation, ...]
     """One for each fold."""
     trace: tuple[dict[str, Any], ...] = ()
     """A line for each look at validation."""
     arrays: Mapping[str, Array] = field(default_factory=dict)
     """The trained state by name."""
-    split: Split | None = None
-    """The rows that the run was trained and evaluated on."""
     path: Path | None = None
     """The folder of the run, if it is stored."""
 
@@ -382,7 +381,7 @@ def execute(
         notes += beforehand
         manifest = {**begun, **closing(what.parts, folds, leak, notes)}
         if watch.folder is not None:
-            manifest = _write(watch.folder, manifest, folds[0], trace)
+            manifest = _write(watch.folder, manifest, what.parts[0], folds[0], trace)
     # A run of several folds keeps the model of the first.
     first = folds[0]
     return RunResult(
@@ -451,14 +450,14 @@ def _cause_if_it_diverges(algorithm: Algorithm, rows: Interactions) -> Iterator[
         raise NonFiniteError(f"{cause}; {diverged}") from diverged
 
 
-def _write(folder: Path, manifest: dict[str, Any], first: Fold, trace: Trace) -> dict[str, Any]:
+def _write(
+    folder: Path, manifest: dict[str, Any], split: Split, first: Fold, trace: Trace
+) -> dict[str, Any]:
     """Writes the files of a finished run. Returns its manifest."""
     users = {"user": first.evaluation.user, **first.evaluation.per_user}
-    rows: dict[str, Array] = {}
-    if not manifest["data_by_name"]:
-        # Recommendations leave out the items of the training rows, so these are kept.
-        rows = arrays_of_rows(first.train)
-    written = store.write_run(folder, manifest, first.fitted.arrays, users, trace, rows)
+    # Rows that were in memory alone could not be loaded again.
+    kept = None if manifest["data_by_name"] else split
+    written = store.write_run(folder, manifest, first.fitted.arrays, users, trace, kept)
     # Checkpoints are of no use from here on.
     store.clean(folder)
     return written

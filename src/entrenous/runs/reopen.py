@@ -16,13 +16,13 @@ from ..core.registry.discover import is_place, short
 from ..core.types import Array
 from ..data.interactions import Interactions
 from ..data.split.protocol import without_candidates
+from ..data.split.read import read as read_split
 from ..data.split.types import Split
 from ..evaluation.list_options import ListOptions
 from ..evaluation.predict import predictions
 from ..evaluation.recommend import Recommended, check_options, list_of_each
 from ..federation.shard import Threads
 from . import store
-from .kept import rows_from_arrays
 from .manifest import check_algorithm, check_program
 from .options import OpenOptions, RunOptions, RunPlan
 from .pipeline import Material, RunResult, execute, forgetting, hired_crew, material, workers_of
@@ -125,15 +125,11 @@ def _with_files(settings: Mapping[str, Any], run: store.StoredRun) -> dict[str, 
 
 
 def material_of(run: store.StoredRun, plan: RunPlan) -> Material:
-    """The rows and splits of a stored run, by its plan. Raises EntrenousError when the data has
-    changed since, or was in memory alone.
+    """The rows and splits of a stored run: by its plan, or as it has kept them. Raises
+    EntrenousError when the data has changed since.
     """
     if not run.manifest.get("data_by_name", True):
-        raise InputError(
-            str(run.path),
-            "its rows and split were objects in memory; only the training rows are kept",
-            fix="train again in Python",
-        )
+        return _kept(run)
     what = material(plan)
     # Other rows would have other numbers for users and items, and the model would mix them up.
     if what.rows.sha256() != run.manifest["data_sha256"]:
@@ -144,13 +140,22 @@ def material_of(run: store.StoredRun, plan: RunPlan) -> Material:
     return what
 
 
+def _kept(run: store.StoredRun) -> Material:
+    """The split of a run whose data was in memory alone."""
+    split = read_split(run.path / store.SPLIT)
+    if store.sha256_of(split) != run.manifest.get("split_sha256"):
+        raise EntrenousError(
+            f"{run.path / store.SPLIT}: the rows are not those of the run; run it again"
+        )
+    return Material(split.all_rows, [split])
+
+
 class ReopenedRun(NamedTuple):
     """A stored run, loaded: the recommender, training rows and model of its first fold."""
 
     recommender: FederatedRecommender | GossipRecommender | CentralRecommender
     train: Interactions
-    split: Split | None
-    """None where the data was in memory alone."""
+    split: Split
     arrays: dict[str, Array]
 
 
@@ -179,8 +184,10 @@ def reopen(
     # Candidates take longer to draw than everything else here.
     if not candidates:
         plan = replace(plan, protocol=without_candidates(run.manifest["protocol"]))
-    rows, train, split = _rows_of(run, plan)
-    made = make(plan, rows)
+    what = material_of(run, plan)
+    split = what.parts[0]
+    train = split.final_train
+    made = make(plan, what.rows)
     check_algorithm(run.manifest, made, str(run.path), todays_code)
     arrays, _ = store.read_arrays(run.path / store.MODEL)
     # The file's own seal holds for any model; the manifest names this one.
@@ -198,19 +205,6 @@ def refuse_forgotten(run: store.StoredRun) -> None:
             expected="a run that has its devices",
             fix="train again without --forget-devices",
         )
-
-
-def _rows_of(
-    run: store.StoredRun, plan: RunPlan
-) -> tuple[Interactions, Interactions, Split | None]:
-    """All rows (or those that are kept), the training rows of the first fold, and its split."""
-    if not run.manifest.get("data_by_name", True):
-        file = run.path / store.ROWS
-        kept = rows_from_arrays(store.read_arrays(file)[0], str(file))
-        return kept, kept, None
-    what = material_of(run, plan)
-    first = what.parts[0]
-    return what.rows, first.final_train, first
 
 
 def predicted(
@@ -273,6 +267,12 @@ def resume(
             str(stored.path),
             "this run is finished",
             fix="there is nothing to resume; start another with `entrenous run`",
+        )
+    if not stored.manifest.get("data_by_name", True):
+        raise InputError(
+            str(stored.path),
+            "its rows and split were objects in memory; a run keeps them when it ends",
+            fix="train again in Python",
         )
     plan = plan_of(stored, algorithm)
     what = material_of(stored, plan)

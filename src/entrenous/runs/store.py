@@ -7,7 +7,8 @@ A run is a folder `runs/<run>` with these files:
     trace.jsonl         a line for each look at validation
     users.safetensors   metrics of each user
     model.safetensors   the trained model
-    rows.safetensors    training rows, of a run whose data was in memory alone
+    split/              training and held-out rows, as `entrenous split` writes them, of a run
+                        whose data was in memory alone
     checkpoint-<phase>-<round>.safetensors
                         the two newest states of each phase of an unfinished run
     lock                held by the process that trains an unfinished run
@@ -16,8 +17,8 @@ A run is a folder `runs/<run>` with these files:
 
 Of single people are, by the entry `of_people` of the manifest: arrays of the model (`devices.`,
 `nodes.`, and others with a row for each user; all of a centralised model), users.safetensors,
-rows.safetensors, and copies of files with a choice of each user. --forget-devices leaves out all
-but these copies.
+split/, and copies of files with a choice of each user. --forget-devices leaves out all but these
+copies.
 
 Every file is written whole or not at all, and arrays are verified when they are loaded. Nothing is
 ever unpickled.
@@ -46,10 +47,12 @@ from ..core.lock import holding, is_held
 from ..core.registry.discover import is_place, place_parts
 from ..core.types import Array
 from ..data.dataset import datasets, in_any_folder
+from ..data.split.export import write as write_split
+from ..data.split.types import Split
 
 MODEL = "model.safetensors"
 USERS = "users.safetensors"
-ROWS = "rows.safetensors"
+SPLIT = "split"
 # Arrays of a device, of a peer, and of a centralised model, which everybody's rows have made.
 OF_PEOPLE = ("devices.", "nodes.", "model.")
 LOCK = "lock"
@@ -169,13 +172,13 @@ def write_run(
     arrays: Mapping[str, Array],
     users: Mapping[str, Array],
     trace: Sequence[Mapping[str, Any]],
-    rows: Mapping[str, Array],
+    split: Split | None,
 ) -> dict[str, Any]:
     """Writes the files of a finished run, without what is of single people where its manifest says
     `forget_devices`. Returns the manifest, with what is `of_people` in the folder.
 
-    arrays: of the model. users: the accuracy of each user. rows: training rows that are loaded from
-    nowhere else; {} = none.
+    arrays: of the model. users: the accuracy of each user. split: rows that are loaded from nowhere
+    else.
     """
     number = manifest["catalogue"]["users"]
     own = [
@@ -183,16 +186,19 @@ def write_run(
         for name, array in sorted(arrays.items())
         if name.startswith(OF_PEOPLE) or array.shape[:1] == (number,)
     ]
-    files = {MODEL: arrays, USERS: users, ROWS: rows}
+    files = {MODEL: arrays, USERS: users}
     of_people = []
+    kept: dict[str, Any] = {}
     if manifest.get("forget_devices"):
         files = {MODEL: {name: array for name, array in arrays.items() if name not in own}}
     else:
         if own:
             of_people.append(f"{MODEL} ({', '.join(own)})")
         of_people.append(f"{USERS} (the accuracy of each)")
-        if rows:
-            of_people.append(f"{ROWS} (training rows)")
+        if split is not None:
+            write_split(split, folder / SPLIT)
+            kept["split_sha256"] = sha256_of(split)
+            of_people.append(f"{SPLIT}/ (training and held-out rows)")
     # Copies of files such as pi.csv have a choice of each user.
     of_people += sorted(path.name for path in folder.glob("*.csv"))
     for file, content in files.items():
@@ -200,9 +206,15 @@ def write_run(
             write_arrays(folder / file, content)
     write_trace(folder, trace)
     # The manifest says `finished`: it is written after everything else is there.
-    whole = {**manifest, "of_people": of_people}
+    whole = {**manifest, **kept, "of_people": of_people}
     write_manifest(folder, whole)
     return whole
+
+
+def sha256_of(split: Split) -> str:
+    """The identity of the rows that a final model trains on, and of those that test it."""
+    both = split.final_train.sha256() + split.test.rows.sha256()
+    return hashlib.sha256(both.encode()).hexdigest()
 
 
 def write_trace(folder: Path, trace: Sequence[Mapping[str, Any]]) -> None:

@@ -13,13 +13,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from entrenous.core.errors import EntrenousError, InputError
+from entrenous.core.errors import InputError
 from entrenous.data.interactions import NO_TIME, SECOND, Interactions
 from entrenous.data.load import from_frame, load
 from entrenous.data.split.export import write
 from entrenous.data.split.protocol import splits
 from entrenous.data.split.read import read
-from entrenous.runs.kept import arrays_of_rows, rows_from_arrays
 
 
 def rows_at(times: Any, **options: Any) -> Interactions:
@@ -291,15 +290,6 @@ def test_an_exported_split_keeps_every_microsecond(
     column = pl.read_csv(folder / "train.csv")["time"]
     assert column.dtype == (pl.Int64 if whole else pl.Float64)
     assert column.null_count() == int((split.train.time == NO_TIME).sum())
-
-
-def test_stored_rows_in_another_unit_are_refused(fractions: Interactions) -> None:
-    arrays = arrays_of_rows(fractions)
-    assert np.array_equal(rows_from_arrays(arrays).time, fractions.time)
-    for wrong in (b'"other"', b'"times": "seconds", "other"'):
-        words = arrays["words"].tobytes().replace(b'"times"', wrong)
-        with pytest.raises(EntrenousError, match="cannot be read"):
-            rows_from_arrays({**arrays, "words": np.frombuffer(words, np.uint8)})
 
 
 def test_the_hash_of_whole_seconds_is_that_of_earlier_versions(fractions: Interactions) -> None:

@@ -1,7 +1,7 @@
 """A split as a folder of files that any program can read.
 
     split.json            name, refit, weighting, repeats, notes, name of the data, report of its
-                          reading
+                          reading, types of ids that were whole numbers, the scale of ratings
     users, items          external ids in the order of their numbers; items with their features
                           (title, category, ...)
     train, validation,    user, item, value, time (seconds since 1970, with six decimals if any time
@@ -88,6 +88,8 @@ def _fill(folder: Path, split: Split) -> None:
         "repeats": split.test.repeats,
         "notes": split.notes,
         "data": train.name,
+        "whole": [train.users.whole, train.items.whole],
+        "scale": train.scale,
         "data_reading": train.reading.as_json(),
     }
     (folder / ABOUT).write_text(json.dumps(about, indent=1, ensure_ascii=False))

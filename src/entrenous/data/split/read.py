@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -31,8 +31,10 @@ from ..visits import VisitColumns, with_visits
 from .export import ABOUT, FEATURE
 from .given import CandidateColumns, Repeats, given
 from .parts import ENDINGS, part_files
-from .types import Split, between_peers
+from .types import Held, Split, between_peers
 
+# The types of ids that a table can have as whole numbers; "" = text.
+Whole = Literal["", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 PARTS = ("train", "validation", "test")
 # Held-out rows of one user. Evaluation gives each a rank, so that a huge number would fill memory.
 MOST_ABSENT = 100_000
@@ -150,6 +152,10 @@ class AboutSplit(NamedTuple):
     """The name of the data."""
     data_reading: Reading
     """The report of its reading."""
+    whole: tuple[Whole, Whole] = ("", "")
+    """The types of ids of users and items that were whole numbers."""
+    scale: tuple[float, float] | None = None
+    """The lowest and highest possible rating, where it is known."""
 
 
 class SplitIds(NamedTuple):
@@ -168,12 +174,17 @@ def _exported(folder: Path, repeats: Repeats) -> Split:
     # A split that was made with repeats has them for good reason.
     if about.repeats:
         repeats = "keep"
-    ids = _ids(folder)
+    ids = _ids(folder, about)
     parts = {}
     for part in PARTS:
         # Some protocols hold no validation rows out; the other parts are always there.
         if part != "validation" or _present(folder, part):
             parts[part] = _part(folder, part, ids, about)
+    if not len(parts["test"]):
+        # All rows train, as those of a recommender do.
+        return Split(
+            about.name, parts["train"], None, Held(parts["test"]), about.refit, about.notes
+        )
     tables = {part: _candidates(folder, f"{part}_candidates") for part in PARTS[1:]}
     if about.weighting and tables["validation"] is None:
         raise InputError(
@@ -204,16 +215,29 @@ def _about(path: Path) -> AboutSplit:
         ) from None
 
 
-def _ids(folder: Path) -> SplitIds:
+def _ids(folder: Path, about: AboutSplit) -> SplitIds:
     users = _text(_load(folder, "users"), "user")
+    of_users, of_items = about.whole
     table = _load(folder, "items")
     features = {
         label.removeprefix(FEATURE): _text(table, label)
         for label in table.frame.columns
         if label.startswith(FEATURE)
     }
-    items = Vocabulary(_text(table, "item"), kind="item")
-    return SplitIds(Vocabulary(users, kind="user"), items, features)
+    ids = SplitIds(
+        Vocabulary(users, kind="user", whole=of_users),
+        Vocabulary(_text(table, "item"), kind="item", whole=of_items),
+        features,
+    )
+    for names in (ids.users, ids.items):
+        try:
+            names.given  # noqa: B018
+        except (ValueError, OverflowError):
+            expected = f"whole numbers of the type {names.whole}, as {ABOUT} says"
+            raise InputError(
+                str(folder), f"{names.kind} ids are others", expected=expected
+            ) from None
+    return ids
 
 
 def _present(folder: Path, stem: str) -> bool:
@@ -264,7 +288,7 @@ def _part(folder: Path, part: str, ids: SplitIds, about: AboutSplit) -> Interact
     if "row" in columns:
         # `build` sets `row` to the position of each row in the file.
         row = _integers(table, "row")[built.row]
-    rows = replace(built, row=row, name=about.data, reading=about.data_reading)
+    rows = replace(built, row=row, name=about.data, reading=about.data_reading, scale=about.scale)
     if not _present(folder, f"{part}_visits"):
         return rows
     table = _load(folder, f"{part}_visits")
