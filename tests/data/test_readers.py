@@ -148,21 +148,10 @@ def test_usual_names_by_preference_and_without_case() -> None:
         find_roles(headed("user", "item"), LoadOptions(item="user"))
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        (
-            "user_id:token\titem_id:tokens\n1\t2\n",
-            "a.inter:1: column 'item_id:tokens' has no RecBole type",
-        ),
-        ("user_id\titem_id\n1\t2\n", "a.inter:1: column 'user_id' has no RecBole type"),
-        ("user_id:token\tuser_id:token\n1\t2\n", "a.inter:1: column name 'user_id' occurs twice"),
-    ],
-)
-def test_recbole_headers_are_checked(content: str, says: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError) as refusal:
-        load(write(tmp_path / "a.inter", content))
-    assert says in str(refusal.value)
+def test_recbole_headers_are_checked(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.inter", "user_id:token\tuser_id:token\n1\t2\n")
+    with pytest.raises(InputError, match=r"a\.inter:1: column name 'user_id' occurs twice"):
+        load(path)
 
 
 @pytest.mark.parametrize(

@@ -245,15 +245,6 @@ def a_folder_that_holds_a_split(tmp: Path) -> Case:
     yield lambda: splits("given", given=folder)
 
 
-def a_folder_of_partitions(tmp: Path) -> Case:
-    for year in ("2019", "2020"):
-        (tmp / "log" / f"year={year}").mkdir(parents=True)
-        text(tmp / "log" / f"year={year}" / "part-0.csv", PAIRS)
-    error = yield lambda: load(tmp / "log")
-    (folder,) = re.findall(r"such as (\S+),", error.fix)
-    yield lambda: load(Path(folder))
-
-
 def a_folder_of_several_splits(tmp: Path) -> Case:
     for name in ("u1", "u2"):
         text(

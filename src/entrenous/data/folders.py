@@ -1,5 +1,6 @@
 """A folder of files to `Interactions` with item features, in one of six layouts: that of
-Entrenous, that of RecBole, three of MovieLens, and parts of one table.
+Entrenous, that of RecBole, three of MovieLens, and parts of one table, also in folders by the
+values of a column.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from ..core.errors import InputError
 from .columns import assemble
@@ -28,6 +30,8 @@ PARTS = (
     re.compile(r"\d{4}\.parquet"),
 )
 _SPLIT = re.compile(r"(train|test)[._-]")
+# What is in a folder of Delta Lake, Iceberg and Hudi, whose other files may be out of date.
+LOGS = ("_delta_log", "metadata/version-hint.text", ".hoodie")
 EXPECTED = "interactions.parquet (or .csv, .tsv), NAME.inter, u.data, ratings.dat or ratings.csv"
 
 
@@ -56,17 +60,8 @@ def pair(folder: Path) -> SetFiles:
         rows = find(folder, *names)
         if rows is not None:
             return SetFiles(rows, find(folder, *items))
-    partitions = sorted(path.name for path in folder.glob("*=*") if path.is_dir())
-    if partitions:
-        raise InputError(
-            str(folder),
-            f"its parts are in {len(partitions)} folders, such as {partitions[0]}",
-            expected="parts in one folder",
-            fix=f"read one of them, such as {folder / partitions[0]}, or write the table without"
-            " partitions",
-        )
     fix = "name the file you mean"
-    parts = [path.name for path in sorted(folder.glob("*")) if _SPLIT.match(path.name)]
+    parts = [path.name for path in _present(folder) if _SPLIT.match(path.name)]
     if len({name[:4] for name in parts}) > 1:
         listed = ", ".join(parts[:3])
         fix = f"it looks like a split ({listed}): say protocol='given' (--protocol given)"
@@ -109,7 +104,7 @@ def read_folder(
     below = folder / "data"
     parts = part_files(folder) or part_files(below)
     if parts:
-        data = assemble(_stacked(parts, options), options, name=name)
+        data = assemble(_stacked(parts, folder, options), options, name=name)
         described = items
     else:
         files = pair(folder)
@@ -124,17 +119,43 @@ def part_files(folder: Path) -> list[Path]:
     """Returns the files of a folder in which one table is kept in parts, as Spark, Dask and Merlin
     write them, in the order of their numbers; none for any other folder.
     """
+    log = next((name for name in LOGS if (folder / name).exists()), None)
+    if log is not None:
+        raise InputError(
+            str(folder),
+            f"a log ({log}) says which of its files count, and is not read",
+            expected="files that all count",
+            fix="write the table as Parquet, or load the frame in Python",
+        )
+    present = _present(folder)
+    if present and all("=" in path.name and path.is_dir() for path in present):
+        return list(_below(folder))
+    for form in PARTS:
+        if present and all(form.match(path.name) for path in present):
+            return present
+    return []
+
+
+def _present(folder: Path) -> list[Path]:
+    """Returns what is in a folder, in the order of numbers; nothing for one that cannot be read."""
     try:
-        names = sorted(path.name for path in folder.iterdir())
+        paths = list(folder.iterdir())
     except OSError:
         # The error comes from reading the folder's files, which says more.
         return []
     # `_SUCCESS`, `_metadata`, `.part-00000.crc`: about the parts.
-    present = [name for name in names if not name.startswith(("_", "."))]
-    for form in PARTS:
-        if present and all(form.match(name) for name in present):
-            return [folder / name for name in sorted(present, key=_numbered)]
-    return []
+    present = [path for path in paths if not path.name.startswith(("_", "."))]
+    return sorted(present, key=lambda path: _numbered(path.name))
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """Yields the files in a folder and in those in it."""
+    for path in _present(folder):
+        # A link may lead back; as a part it is refused.
+        if path.is_dir() and not path.is_symlink():
+            yield from _below(path)
+        else:
+            yield path
 
 
 def first_file(folder: Path) -> Path:
@@ -151,15 +172,16 @@ def _numbered(name: str) -> list[tuple[int, str]]:
     return [(int(piece), "") if piece.isdigit() else (-1, piece) for piece in pieces]
 
 
-def _stacked(parts: list[Path], options: LoadOptions) -> ColumnTable:
-    """Returns the tables in some files one under the other; empty ones are left out and counted.
-    Raises InputError if all are empty.
+def _stacked(parts: list[Path], folder: Path, options: LoadOptions) -> ColumnTable:
+    """Returns the tables in some files one under the other, with the columns that the names of
+    their folders below `folder` give; empty ones are left out and counted. Raises InputError if all
+    are empty.
     """
     tables = []
     empty = 0
     for path in parts:
         try:
-            tables.append(read_table(path, options))
+            tables.append(_with_folders(read_table(path, options), path.relative_to(folder)))
         except NoRows:
             empty += 1
     if not tables:
@@ -169,6 +191,9 @@ def _stacked(parts: list[Path], options: LoadOptions) -> ColumnTable:
             expected="at least one row",
         )
     notes = [f"parts of one table: {len(tables):,}"]
+    named = [name.partition("=")[0] for name in parts[0].relative_to(folder).parts if "=" in name]
+    if named:
+        notes.append(f"columns that the names of folders give: {', '.join(named)}")
     # The part of a name before the number of the part.
     splits = {re.split(r"-\d{5}-of-", path.name)[0] for path in parts if "-of-" in path.name}
     if len(splits) > 1:
@@ -178,7 +203,22 @@ def _stacked(parts: list[Path], options: LoadOptions) -> ColumnTable:
     # A note that all parts have is said once.
     notes += dict.fromkeys(note for table in tables for note in table.notes)
     table = stack(tables)
-    return replace(table, source=str(parts[0].parent), notes=tuple(notes))
+    return replace(table, source=str(folder), notes=tuple(notes))
+
+
+def _with_folders(table: ColumnTable, path: Path) -> ColumnTable:
+    """Returns the table of a file with a column for each folder on its path that is named like
+    `day=2020-01-31`, as Hive and Spark name them. A column of the file itself stays.
+    """
+    import polars as pl
+
+    frame = table.frame
+    for folder in path.parts[:-1]:
+        name, equals, text = folder.partition("=")
+        value = None if text == "__HIVE_DEFAULT_PARTITION__" else unquote(text)
+        if equals and name not in frame.columns:
+            frame = frame.with_columns(pl.lit(value, pl.String).alias(name))
+    return replace(table, frame=frame)
 
 
 def read_parts(

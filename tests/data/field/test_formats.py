@@ -366,9 +366,19 @@ def test_parts_that_differ(tmp_path: Path) -> None:
     put(tmp_path, "csv/part-0.csv", "user_id,item_id\n1,2\n")
     put(tmp_path, "csv/part-1.csv", "user_id,item_id,rating\n2,3,3\n")
     assert "part-1.csv: its columns differ from those of" in refused(tmp_path / "csv")
-    put(tmp_path, "deep/day=1/part-0.csv", "user_id,item_id\n1,2\n2,3\n")
-    assert "read one of them, such as" in refused(tmp_path / "deep")
-    assert len(load(tmp_path / "deep" / "day=1")) == 2
+
+
+def test_folders_by_the_values_of_columns(tmp_path: Path) -> None:
+    """As Hive, Spark, pandas and polars write them, whose files have any name."""
+    for folder, user in (("rating=5/x=a%20b", "9"), ("rating=4/x=__HIVE_DEFAULT_PARTITION__", "7")):
+        put(tmp_path, f"log/{folder}/8af-0.csv", f"user_id,item_id\n{user},1\n{user},2\n1,{user}\n")
+    data = load(tmp_path / "log", items=put(tmp_path, "items.csv", "item_id,title\n1,A\n"))
+    assert data.value.tolist() == [4, 5, 4, 4, 5, 5]
+    assert said(data, "columns that the names of folders give: rating, x")
+    (tmp_path / "log/rating=5/loop").symlink_to(tmp_path / "log")
+    assert "loop: it is a folder" in refused(tmp_path / "log")
+    put(tmp_path, "log/_delta_log/0.json", "{}")
+    assert "a log (_delta_log) says which of its files count" in refused(tmp_path / "log")
 
 
 def test_parts_of_a_published_split(tmp_path: Path) -> None:

@@ -41,8 +41,6 @@ from .layout import (
 
 # The delimiters of some endings.
 BY_ENDING = {".csv": ",", ".tsv": "\t", ".inter": "\t", ".item": "\t", ".user": "\t"}
-# The endings of files with a RecBole header.
-TYPED = (".inter", ".item")
 # 10, 100, ...: a number of at least this much has one more digit.
 POWERS = 10 ** np.arange(1, 19)
 # Bytes of a decimal number at most.
@@ -68,8 +66,7 @@ def recognises(head: bytes, name: str) -> bool:
 def read(file: RawFile, options: LoadOptions) -> ColumnTable:
     """Returns the table in a text file; its ending may tell the delimiter. See `read_text`."""
     delimiter = BY_ENDING.get(file.ending)
-    typed = file.ending in TYPED
-    return read_text(file.content, file.source, options, delimiter=delimiter, typed=typed)
+    return read_text(file.content, file.source, options, delimiter=delimiter)
 
 
 def read_text(
@@ -78,13 +75,11 @@ def read_text(
     options: LoadOptions,
     *,
     delimiter: str | None = None,
-    typed: bool = False,
 ) -> ColumnTable:
     """Returns the table in the bytes of a text file.
 
     delimiter: that of the file's ending. `options.delimiter` comes first; if both are None, the
-    first line decides. typed: a RecBole header (`user_id:token`) is required. Raises InputError
-    with the physical line of the first defect.
+    first line decides. Raises InputError with the physical line of the first defect.
     """
     notes: list[str] = []
     guesses: list[Guess] = []
@@ -96,7 +91,7 @@ def read_text(
         text = _single_blanks(text, notes)
     start = start._replace(text=text)
     first = start.line
-    layout = layout_of(start, f"{source}:{first}", options, delimiter, typed, notes, guesses)
+    layout = layout_of(start, f"{source}:{first}", options, delimiter, notes, guesses)
     # Rows are counted from the line after the header.
     if layout.header:
         names, _, text = text.partition(b"\n")

@@ -27,8 +27,8 @@ NAMES = {"\t": "a tab", " ": "a blank"}
 SPELLED = {"\t": "tab", " ": "blank"}
 # Stands in for `::`, which is two bytes; a file that holds it is refused before.
 UNIT = 0x1F
-# The types that a RecBole header gives its columns.
-RECBOLE = ("token", "token_seq", "float", "float_seq")
+# A name in a header of RecBole, with the type of its column.
+_TYPED = re.compile(r".+:(token|float)(_seq)?")
 # A line that begins with one of these, before the table, is a comment: KONECT has %, SNAP has #.
 COMMENT = (b"#", b"%")
 # Lines in which a header is looked for that other lines precede.
@@ -201,14 +201,13 @@ def layout_of(
     where: str,
     options: LoadOptions,
     delimiter: str | None,
-    typed: bool,
     notes: list[str],
     guesses: list[Guess],
 ) -> Layout:
     """Returns the layout of the lines, as the first of them tell. Adds to `notes` and `guesses`
     what was skipped and assumed.
 
-    delimiter: that of the file's ending. typed: a RecBole header (`user_id:token`) is required.
+    delimiter: that of the file's ending.
     """
     text = start.text
     end = text.find(b"\n", 0, LINE_LIMIT + 1)
@@ -235,13 +234,15 @@ def layout_of(
     elif start.names is not None and len(start.names) == len(fields):
         names = start.names
         header = False
-    elif typed or all(re.search(r":(token|float)(_seq)?$", field) for field in fields):
-        names, types = typed_names(fields, where)
-        _check_distinct(names, where, len(fields))
+    elif all(map(_TYPED.fullmatch, fields)):
+        pairs = [field.rpartition(":") for field in fields]
+        types = {name: kind for name, _, kind in pairs}
+        names = [name for name, _, _ in pairs]
+        _check_distinct(names, where)
     elif is_header(fields, options):
         _check_header(rows, options, where)
         names = _filled(fields)
-        _check_distinct(names, where, len(fields))
+        _check_distinct(names, where)
     else:
         names = _positional(rows, where, _header_below(text, options))
         listed = ",".join(names)
@@ -364,7 +365,7 @@ def _given_names(names: tuple[str, ...], fields: list[str], where: str) -> list[
             f"{len(fields)} columns",
             expected=f"{len(names)}, as in names={','.join(names)}",
         )
-    _check_distinct(names, where, len(names))
+    _check_distinct(names, where)
     return list(names)
 
 
@@ -376,34 +377,13 @@ def is_header(fields: Sequence[str], options: LoadOptions) -> bool:
     return any(field in wanted or plain(field) in _KNOWN for field in fields)
 
 
-def typed_names(fields: Sequence[str], where: str) -> tuple[list[str], dict[str, str]]:
-    """Returns names and types from a RecBole header. Raises InputError for an unknown type.
-
-    >>> typed_names(["user_id:token", "rating:float"], "x.inter:1")
-    (['user_id', 'rating'], {'user_id': 'token', 'rating': 'float'})
-    """
-    types: dict[str, str] = {}
-    for field in fields:
-        name, _, kind = field.rpartition(":")
-        if not name or kind not in RECBOLE:
-            raise InputError(
-                where,
-                f"column '{field}' has no RecBole type",
-                expected="name:token, name:token_seq, name:float or name:float_seq",
-            )
-        types[name] = kind
-    return list(types), types
-
-
-def _check_distinct(names: Sequence[str], where: str, columns: int) -> None:
-    """Raises InputError for a name that occurs twice. columns: their number; fewer names than that
-    are left of a header whose names were keys.
-    """
+def _check_distinct(names: Sequence[str], where: str) -> None:
+    """Raises InputError for a name that occurs twice."""
     twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None or len(names) != columns:
+    if twice is not None:
         raise InputError(
             where,
-            f"column name '{twice or names[0]}' occurs twice",
+            f"column name '{twice}' occurs twice",
             expected="different names",
             fix="rename one of them",
         )
