@@ -69,6 +69,8 @@ def test_an_id_with_a_blank_and_a_run_that_keeps_its_rows(tmp_path: Path) -> Non
     both = entrenous.evaluate_files(made, split=again.split, metrics=["ndcg@7"])
     other = entrenous.evaluate_files(again, split=made.split, metrics=["ndcg@7"])
     assert both.found["rows"] == other.found["rows"]
+    alike = entrenous.audit(made), entrenous.audit(folder)
+    assert alike[0].found["attacks"] == alike[1].found["attacks"]
     # A file of the split that another program has changed.
     train = folder / "split" / "train.csv"
     train.write_text(train.read_text().replace(",1.0,", ",2.0,", 1))

@@ -9,7 +9,8 @@ import logging
 import shutil
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, SupportsIndex, TypeAlias, cast, final
@@ -373,6 +374,14 @@ class Run(Served[FrameT]):
         store.write_run(folder, manifest, self.arrays, self.users, self.trace, kept)
         return folder
 
+    @contextmanager
+    def in_folder(self) -> Iterator[Path]:
+        """A context with the folder of the run, for what reads folders: a run that is not stored is
+        saved in one for the moment.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            yield self.path or self.save(Path(folder) / "run")
+
     def trec(self, folder: str | Path, n: int = 100) -> TrecFiles:
         """Write run.trec, the n best items of every evaluated user, and qrels.trec, the held-out
         rows, for trec_eval or ir-measures. Raises InputError for an id with a blank.
@@ -395,8 +404,7 @@ class Run(Served[FrameT]):
         """
         from ..report.html import write_report
 
-        # The report reads folders: a run that is not stored is saved in one for the moment.
-        with in_python(), tempfile.TemporaryDirectory() as folder:
+        with in_python(), self.in_folder() as folder:
             items = None
             name = None
             if user is not None:
@@ -406,8 +414,7 @@ class Run(Served[FrameT]):
                     self.recommender, self.train, [name], 10, label=self.name, seed=seed
                 )
                 items = lists[name]
-            kept = self.path or self.save(Path(folder) / "run")
-            run = store.read(str(kept), Path(folder))
+            run = store.read(str(folder), folder.parent)
             return write_report([run], Path(path), recommendations=items, user=name)
 
 

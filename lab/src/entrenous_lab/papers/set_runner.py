@@ -6,14 +6,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias, final
 
-from entrenous_audit.examine import told_by_model
+from entrenous_audit.apart import attempts
+from entrenous_audit.endings import trained_to_end, without_some
+from entrenous_audit.left_out import in_training
+from entrenous_audit.participation import PartFigures, by_taking_part, never_took_part
 from entrenous_audit.plan import AuditPlan
+from entrenous_audit.side_knowledge import known_share
+from entrenous_audit.subject import subject_of
 
+from entrenous.core.contract.protocols import silent
 from entrenous.core.errors import InputError
 from entrenous.core.registry.program import program_sha256
 from entrenous.core.values import SettingValue
@@ -172,3 +178,34 @@ class SetRunner:
         self.counts["computed" if computed else "remembered"] += 1
         figures: dict[str, float] = found["figures"]
         return figures
+
+
+def told_by_model(
+    plan: AuditPlan,
+    rows: Interactions,
+    attack: str,
+    shares: Sequence[float],
+) -> dict[float, PartFigures]:
+    """Returns what an attack on the final model knows of people because they took part, by the
+    share of each history that it knew beforehand.
+
+    plan: of the trainings, one with everybody and one without some people; they serve all shares.
+    attack: the name of an attack on histories in final models.
+    """
+    subject = subject_of(plan, rows, None)
+    final = trained_to_end(subject, False, silent).final
+    if final is None:
+        raise InputError(plan.algorithm, "has no final model that all devices share")
+    without, _ = without_some(subject, silent)
+    inside = in_training(plan.seed, len(subject.train.users))
+    learned = {name: array for name, array in final.model.items() if "/" not in name}
+    figures = {}
+    for share in shares:
+        known_now = known_share(subject.train, share)
+        took = final._replace(model={**learned, **known_now})
+        (by_took,) = attempts(took, (attack,), progress=silent)
+        (by_never,) = attempts(never_took_part(took, without), (attack,), progress=silent)
+        figures[share] = by_taking_part(
+            by_took.claims, by_never.claims, inside, took, subject.train
+        )
+    return figures

@@ -14,7 +14,6 @@ from typing_extensions import TypedDict
 
 from entrenous.core.contract.declared import is_gossip
 from entrenous.core.contract.protocols import Progress, silent
-from entrenous.core.errors import InputError
 from entrenous.core.types import BoolArray
 from entrenous.data.interactions import Interactions
 from entrenous.privacy.protection import Protection
@@ -37,7 +36,7 @@ from .planted import seen_by_operator
 from .promised import CanaryFigures, SeenPrivacy, by_canaries, spent_by
 from .scene import check_scene
 from .served import seen_lists
-from .side_knowledge import known_items, known_share
+from .side_knowledge import known_items
 from .subject import Subject, subject_of
 from .transcript import Transcript, bytes_of
 
@@ -303,39 +302,6 @@ def _say_participation(
         attack["participation"] = by_taking_part(
             took.get(name), guessed.get(name), inside, final, subject.train
         )
-
-
-def told_by_model(
-    plan: AuditPlan,
-    rows: Interactions,
-    attack: str,
-    shares: Sequence[float],
-    *,
-    progress: Progress = silent,
-) -> dict[float, PartFigures]:
-    """Returns what an attack on the final model knows of people because they took part, by the
-    share of each history that it knew beforehand.
-
-    plan: of the trainings, one with everybody and one without some people; they serve all shares.
-    attack: the name of an attack on histories in final models.
-    """
-    subject = subject_of(plan, rows, None)
-    final = trained_to_end(subject, False, progress).final
-    if final is None:
-        raise InputError(plan.algorithm, "has no final model that all devices share")
-    without, _ = without_some(subject, progress)
-    inside = in_training(plan.seed, len(subject.train.users))
-    learned = {name: array for name, array in final.model.items() if "/" not in name}
-    figures = {}
-    for share in shares:
-        known_now = known_share(subject.train, share)
-        took = final._replace(model={**learned, **known_now})
-        (by_took,) = attempts(took, (attack,), progress=progress)
-        (by_never,) = attempts(never_took_part(took, without), (attack,), progress=progress)
-        figures[share] = by_taking_part(
-            by_took.claims, by_never.claims, inside, took, subject.train
-        )
-    return figures
 
 
 def _measured(

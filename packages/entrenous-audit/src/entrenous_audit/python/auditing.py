@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, final
 
@@ -18,6 +18,7 @@ from entrenous.api.arguments import (
     public,
 )
 from entrenous.api.results import Figure, Report, Table
+from entrenous.api.run import Run
 from entrenous.core.errors import InputError
 from entrenous.core.keywords import values
 from entrenous.core.registry.discover import is_place
@@ -48,13 +49,12 @@ class Audit(Report[AuditFound, FrameT]):
         return [*audit_tables.first_said(self.found), *audit_tables.sentences(self.found)]
 
     def plot(self) -> Figure:
-        """A bar of R-precision for each attack on histories that was tried, with popularity alone
-        as the yardstick.
+        """A bar of R-precision for each attack that was tried, with popularity alone as the
+        yardstick of those on histories.
         """
         found = {"popularity alone": self.found["popularity"]["r_precision"]}
         for attack in self.found["attacks"]:
-            if attack["asks"] == "histories":
-                found[f"{attack['name']}, {attack['view']}"] = attack["r_precision"]
+            found[f"{attack['name']}, {attack['view']}"] = attack["r_precision"]
         bars = {name: value for name, value in found.items() if value is not None}
         series = {"R-precision": list(bars.values())}
         look = FigureFormat(self._caption(), "R-precision of what the attack guessed", "")
@@ -77,9 +77,9 @@ class AuditKeywords(AuditOptions, Generic[FrameT]):
     in.
     """
 
-    what: AlgorithmAsked | Path = field(kw_only=False)
-    """An algorithm (a name, a class, an instance), or a stored run: its folder, its name under
-    `root`, or "latest"."""
+    what: AlgorithmAsked | Path | Run[FrameT] = field(kw_only=False)
+    """An algorithm (a name, a class, an instance), a finished `Run`, or a stored one: its folder,
+    its name under `root`, or "latest"."""
     data: DataAsked[FrameT] | None = field(default=None, kw_only=False)
     """As of `entrenous.run`; None = ml-100k, or the data of the run. Of a stored run: the file or
     folder that has its rows today."""
@@ -99,7 +99,8 @@ def audit(asked: AuditKeywords[FrameT]) -> Audit[FrameT]:
     No verdict is "safe". Raises InputError for what cannot be audited, in one line,
     before anything is trained.
     """
-    return Audit(audited_what(asked), kind_of(asked.data))
+    rows = asked.what.train if isinstance(asked.what, Run) else asked.data
+    return Audit(audited_what(asked), kind_of(rows))
 
 
 def audited_rows(rows: Interactions | None, **options: Any) -> AuditFound:
@@ -109,6 +110,10 @@ def audited_rows(rows: Interactions | None, **options: Any) -> AuditFound:
 
 def audited_what(asked: AuditKeywords[Any], say: Say | None = None) -> AuditFound:
     """As `audit`, with errors in the words of the command line. say: as of `audited`."""
+    if isinstance(asked.what, Run):
+        # It is read from its folder, with the rows that it has kept.
+        with asked.what.in_folder() as folder:
+            return audited_what(replace(asked, what=folder), say)
     with asked_progress(asked.progress) as progress:
         stored = None
         if isinstance(asked.what, str | Path):
@@ -133,11 +138,11 @@ def _plan_of_run(asked: AuditKeywords[Any], stored: store.StoredRun) -> AuditPla
     caller's. Raises InputError for options that the stored run decides.
     """
     # Rows in memory cannot stand for those of a stored run; a path has been followed already.
-    in_memory = () if isinstance(asked.data, str | Path) else ("data",)
+    in_memory = () if isinstance(asked.data, str | Path | None) else ("data",)
     for name in (*in_memory, *OF_TRAINING):
         value = getattr(asked, name)
-        # `--no-refit` is an option too, though it is false.
-        if value or value is False:
+        # `--no-refit` is an option too, though it is false; and a frame is neither.
+        if name in in_memory or value or value is False:
             word = "set" if name == "settings" else name
             raise InputError(
                 f"--{word}",
