@@ -5,6 +5,7 @@ ids; `Recommender` fits and recommends; raw scores and candidates.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -139,10 +140,11 @@ def test_a_stored_run_keeps_the_type_of_ids(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["popular", "fcf", "pepper-gmf", "item-knn", "fbalf"])
-def test_a_recommender_is_fitted_to_all_rows(name: str) -> None:
+def test_a_recommender_is_fitted_to_all_rows(name: str, tmp_path: Path) -> None:
     model = entrenous.Recommender(name, rounds=None if name in ("popular", "item-knn") else 2)
     assert repr(model) == f"Recommender({name}, not fitted)"
-    for use in (model.recommend, model.scores, lambda: model.candidates(100)):
+    saved = tmp_path / "model"
+    for use in (model.recommend, model.scores, lambda: model.save(saved)):
         with pytest.raises(InputError, match=rf"{name} is not fitted; call \.fit\(frame\) first"):
             use()
     assert not hasattr(model, "nothing")
@@ -153,6 +155,13 @@ def test_a_recommender_is_fitted_to_all_rows(name: str) -> None:
         2,
         3,
     ]
+    with_it = entrenous.Recommender.load(model.save(saved))
+    assert with_it.recommend([100, 101], 3).rows() == list(lists.itertuples(index=False, name=None))
+    assert with_it.fit(PANDAS).scores(100).equals(model.scores(100))
+    with pytest.raises(InputError, match="is there already; expected a new folder"):
+        model.save(saved)
+    with pytest.raises(InputError, match="nothing was evaluated: a recommender was fitted to all"):
+        entrenous.open(saved).report(tmp_path / "report.html")
     # A second fit replaces the first, whatever it was made with.
     matrix = sparse.coo_array(
         (COLUMNS["rating"], (np.array(COLUMNS["user"]) - 100, COLUMNS["item"]))

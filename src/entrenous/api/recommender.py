@@ -20,7 +20,7 @@ from ..data.options import FrameKeywords
 from ..data.split.given import Repeats, given
 from ..data.split.types import Held, Split
 from ..federation.shard import Threads
-from ..runs.manifest import TrainedPart
+from ..runs.manifest import Manifest, TrainedPart, of_fit
 from ..runs.options import Profile, RunPlan
 from ..runs.plan import check, check_parts, make, with_set
 from ..runs.train import Watch, train
@@ -34,7 +34,7 @@ from .arguments import (
     in_python,
     pure,
 )
-from .run import Served
+from .run import Run, Served, open
 
 # The name of the split in which nothing is held out.
 ALL_ROWS = "all-rows"
@@ -81,7 +81,7 @@ class Recommender(Served[FrameT]):
         return f"Recommender({self.name}, {fitted})"
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name in ("train", "recommender"):
+        if name in ("train", "recommender", "fitted"):
             raise InputError(
                 "Recommender", f"{self.name} is not fitted", fix="call .fit(frame) first"
             )
@@ -110,12 +110,46 @@ class Recommender(Served[FrameT]):
             check_parts(plan, [split], algorithm)
             watch = Watch(executor=Threads(self.threads), progress=shown)
             fitted = train(plan, algorithm, split, watch, [], ALL_ROWS)
-        self.recommender = fitted.recommender
-        self.train = rows
-        self.manifest = TrainedPart(
-            algorithm=self.plan.algorithm, seed=self.plan.seed, rounds=fitted.rounds
+        return self._by(
+            Run(
+                manifest=cast(Manifest, of_fit(plan, rows, algorithm, fitted)),
+                recommender=fitted.recommender,
+                train=rows,
+                arrays=fitted.arrays,
+                split=split,
+            )
         )
-        return cast("Recommender[FitT]", self)
+
+    def _by(self, fitted: Run[Any]) -> Recommender[Any]:
+        """This recommender, which recommends by a fitted run from now on."""
+        self.fitted = fitted
+        self.recommender = fitted.recommender
+        self.train = fitted.train
+        self.manifest = fitted.manifest
+        return self
+
+    def save(self, path: str | Path) -> Path:
+        """Store the fitted recommender, with the rows that it was fitted to, in a new folder, and
+        return its path. Raises InputError for a folder that exists.
+        """
+        return self.fitted.save(path)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        algorithm: AlgorithmAsked | None = None,
+        todays_code: bool = False,
+    ) -> Recommender[Any]:
+        """Read a recommender, or a run, from its folder. algorithm, todays_code: as of
+        `entrenous.open`. Raises InputError as `entrenous.open` does.
+        """
+        fitted = open(path, algorithm=algorithm, todays_code=todays_code)
+        kept: Any = fitted.manifest
+        plan = {name: kept[name] for name in ("seed", "settings", "profile", "protect")}
+        made = cls(algorithm or kept["algorithm"], rounds=kept["rounds_asked"], **plan)
+        return made._by(fitted)
 
 
 def split(

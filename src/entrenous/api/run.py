@@ -84,6 +84,10 @@ class FoldValues(NamedTuple):
     """{metric: float64 [m]}."""
 
 
+# Where nothing was evaluated.
+NOBODY = FoldValues(np.zeros(0, np.int64), {})
+
+
 class Served(Generic[FrameT]):
     """A trained algorithm with the rows it was trained on. Ids have the type that they had in the
     caller's frame.
@@ -260,7 +264,7 @@ class Run(Served[FrameT]):
     recommender: Trained
     train: Interactions[FrameT]
     """The training rows, of the first fold."""
-    folds: Sequence[FoldValues]
+    folds: Sequence[FoldValues] = (NOBODY,)
     """The values of users in each fold; of a stored run in the first."""
     trace: Sequence[Look] = ()
     """A line for each look at validation."""
@@ -368,10 +372,8 @@ class Run(Served[FrameT]):
             store.write_manifest(folder, store.read_manifest(self.path))
             return folder
         folder.mkdir(parents=True)
-        # Rows in memory alone cannot be loaded again.
-        kept = None if self.manifest["data_by_name"] else self.split
         manifest = {**self.manifest, "run": folder.name}
-        store.write_run(folder, manifest, self.arrays, self.users, self.trace, kept)
+        store.write_run(folder, manifest, self.arrays, self.users, self.trace, self.split)
         return folder
 
     @contextmanager
@@ -405,17 +407,19 @@ class Run(Served[FrameT]):
         from ..report.html import write_report
 
         with in_python(), self.in_folder() as folder:
-            items = None
-            name = None
-            if user is not None:
-                (name,) = ids_asked("user", user)
-                seed = self.manifest["seed"]
-                lists = list_of_each(
-                    self.recommender, self.train, [name], 10, label=self.name, seed=seed
-                )
-                items = lists[name]
             run = store.read(str(folder), folder.parent)
-            return write_report([run], Path(path), recommendations=items, user=name)
+            if user is None:
+                return write_report([run], Path(path))
+            name = id_asked("user", user)
+            lists = list_of_each(
+                self.recommender,
+                self.train,
+                [name],
+                10,
+                label=self.name,
+                seed=self.manifest["seed"],
+            )
+            return write_report([run], Path(path), recommendations=lists[name], user=name)
 
 
 def run_of(result: RunResult, wanted: Wanted) -> Run[Any]:

@@ -101,7 +101,7 @@ class Group(NamedTuple):
 
 def groups(runs: Sequence[StoredRun]) -> list[Group]:
     """Runs grouped by data and protocol, both in the order given; a run given twice counts once.
-    Raises InputError for a run that is not finished.
+    Raises InputError for a run that is not finished, and for one without figures.
     """
     by_path = {run.path.resolve(): run for run in runs}
     distinct = list(by_path.values())
@@ -116,6 +116,9 @@ def groups(runs: Sequence[StoredRun]) -> list[Group]:
                 "this run is not finished",
                 fix=f"`entrenous run --resume {run.path}` continues it",
             )
+        if not run.manifest["metrics"]:
+            problem = "nothing was evaluated: a recommender was fitted to all rows"
+            raise InputError(str(run.path), problem, expected="a run, of `entrenous run`")
     # Numbers of other rows or protocols must not stand in one table.
     alike: dict[tuple[Any, ...], list[StoredRun]] = {}
     for run in distinct:

@@ -9,7 +9,7 @@ import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -321,6 +321,21 @@ def closing(
             *unopened(ledger),
             *spent(first.fitted.privacy),
         ],
+    }
+
+
+def of_fit(plan: RunPlan, rows: Interactions, algorithm: Any, fitted: Fitted) -> dict[str, Any]:
+    """The manifest of a training on all rows, of which nothing was evaluated."""
+    return {
+        **opening(replace(plan, data=rows.name), rows, by_name=False),
+        **pins(algorithm),
+        "status": "finished",
+        "rounds": fitted.rounds,
+        "metrics": {},
+        "seconds": {},
+        "bytes": {"up": fitted.ledger.bytes_up, "down": fitted.ledger.bytes_down},
+        "model_sha256": model_sha256(fitted.arrays),
+        "notes": rows.notes,
     }
 
 

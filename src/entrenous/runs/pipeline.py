@@ -455,9 +455,7 @@ def _write(
 ) -> dict[str, Any]:
     """Writes the files of a finished run. Returns its manifest."""
     users = {"user": first.evaluation.user, **first.evaluation.per_user}
-    # Rows that were in memory alone could not be loaded again.
-    kept = None if manifest["data_by_name"] else split
-    written = store.write_run(folder, manifest, first.fitted.arrays, users, trace, kept)
+    written = store.write_run(folder, manifest, first.fitted.arrays, users, trace, split)
     # Checkpoints are of no use from here on.
     store.clean(folder)
     return written

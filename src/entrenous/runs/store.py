@@ -172,13 +172,13 @@ def write_run(
     arrays: Mapping[str, Array],
     users: Mapping[str, Array],
     trace: Sequence[Mapping[str, Any]],
-    split: Split | None,
+    split: Split,
 ) -> dict[str, Any]:
     """Writes the files of a finished run, without what is of single people where its manifest says
     `forget_devices`. Returns the manifest, with what is `of_people` in the folder.
 
-    arrays: of the model. users: the accuracy of each user. split: rows that are loaded from nowhere
-    else.
+    arrays: of the model. users: the accuracy of each user. split: kept where its rows were in
+    memory alone, and could not be loaded again.
     """
     number = manifest["catalogue"]["users"]
     own = [
@@ -195,7 +195,7 @@ def write_run(
         if own:
             of_people.append(f"{MODEL} ({', '.join(own)})")
         of_people.append(f"{USERS} (the accuracy of each)")
-        if split is not None:
+        if not manifest["data_by_name"]:
             write_split(split, folder / SPLIT)
             kept["split_sha256"] = sha256_of(split)
             of_people.append(f"{SPLIT}/ (training and held-out rows)")
