@@ -24,6 +24,7 @@ import entrenous
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Vocabulary
 from entrenous.data.load import from_frame, load
+from entrenous.data.obstacles import check
 from entrenous.data.split.export import write
 from entrenous.data.split.protocol import splits
 from entrenous.data.split.read import read
@@ -64,7 +65,6 @@ BY_THEIR_OPTIONS: dict[str, tuple[str | bytes, dict[str, Any]]] = {
     "latin-1": ("user_id,item_id\nJosé,10\nJosé,11\nana,10\nana,12\n".encode("latin-1"), {}),
     "utf-16": (RATED.encode("utf-16"), {}),
     "utf-16 without a mark": (RATED.encode("utf-16-le"), {}),
-    "a delimiter": (RATED.replace(",", ";"), {}),
     "unusual names": ("kunde,artikel\n1,10\n1,11\n2,10\n2,12\n", {}),
     "no item": (PAIRS.replace("item_id", "artikel"), {}),
     "a header with a number": ("user_id,7\n1,10\n1,11\n2,10\n2,12\n", {}),
@@ -146,6 +146,17 @@ def a_filter_that_leaves_one_user(tmp: Path) -> Case:
     path = text(tmp / "a.csv", PAIRS + "4,10\n")
     yield lambda: load(path, max_items_of_a_user=1)
     yield lambda: load(path)
+
+
+def five_obstacles(tmp: Path) -> Case:
+    rows = [f"{n % 3}.0;a{n};5;{n + 10}/02/19" for n in range(9)]
+    path = text(
+        tmp / "a.csv", "\n".join(["kunde;artikel;wert;wann", *rows, "1.0;b;3;01/02/19;9\n"])
+    )
+    error = yield lambda: check(str(path), {})
+    options = load_options(error)
+    assert list(options) == ["user", "item", "bad_rows", "ids", "time", "time_form"]
+    yield lambda: load(path, strict=True, delimiter=";", value="wert", **options)
 
 
 # ---- words in quotes -----------------------------------------------------------------------------
@@ -363,12 +374,6 @@ def one_algorithm_twice(tmp: Path) -> Case:
     error = yield lambda: entrenous.compare(["popular", "popular"], random_data(), seeds=1, **QUICK)
     assert "LABEL=NAME" in error.fix
     yield lambda: entrenous.compare(["popular", "again=popular"], random_data(), seeds=1, **QUICK)
-
-
-def held_out_rows_that_are_not_stored(tmp: Path) -> Case:
-    run = entrenous.run("popular", random_data(), out=tmp, **QUICK)
-    yield lambda: entrenous.open(run.path).trec(tmp / "trec")
-    yield lambda: run.trec(tmp / "trec")
 
 
 # ---- the tests -----------------------------------------------------------------------------------

@@ -205,7 +205,7 @@ def info(data: str, *, load: LoadListed = None, json: Json = False) -> None:
 @app.command
 def check(file: str, *, load: LoadListed = None, strict: bool = False, json: Json = False) -> None:
     """Check a file or folder: print OK and the report of its reading, or one line on what is wrong,
-    where, and how to fix it.
+    where, and how to fix it: all obstacles, and the command with every option that they need.
 
     The report says for each column which role it has and why, or that it is not read; what was
     assumed, with the option that says it; which rows were left out; and which ids look odd. Exit
@@ -221,13 +221,13 @@ def check(file: str, *, load: LoadListed = None, strict: bool = False, json: Jso
         Refuse whatever was guessed. The same as --load strict=true.
     """
     from ..data.describe import describe
-    from ..data.load import load as load_data
+    from ..data.obstacles import check as checked
 
-    # A check downloads nothing, also for the name of a data set.
-    how = loading(load)
+    how = assignments(load, "--load")
     if strict:
-        how["strict"] = True
-    loaded = load_data(file, fetch=False, **how)
+        how["strict"] = "true"
+    # A check downloads nothing, also for the name of a data set.
+    loaded = checked(file, how)
     about = describe(loaded)
     if json:
         emit_json({"ok": True, **about})

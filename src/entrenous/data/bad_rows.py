@@ -81,6 +81,9 @@ def read_good_rows(table: ColumnTable, steps: Sequence[Step], options: LoadOptio
             expected="a whole file",
             fix="get it again, or remove that line",
         )
+    if not good.frame.height:
+        # No dirt, but a column of another form: the remedy is that of its rows.
+        raise max(faults, key=lambda fault: fault.left_out.rows).refusal
     _check_share(table.source, left_out, lines, options.bad_share)
     return GoodRows(replace(good, left_out=left_out), columns)
 
@@ -132,21 +135,18 @@ def _refuse_first(
 def _check_share(source: str, left_out: Sequence[LeftOut], lines: int, share: float) -> None:
     """Raises InputError if more than `share` of the lines were left out."""
     bad = sum(entry.rows for entry in left_out)
-    if bad <= allowed(lines, share) and bad < lines:
+    if bad <= allowed(lines, share):
         return
-    reasons = []
-    for entry in left_out:
-        line = entry.first.rpartition(":")[2]
-        reasons.append(f"{entry.reason}: {entry.rows:,}, the first at {line}")
+    reasons = [
+        f"{entry.reason}: {entry.rows:,}, the first at {entry.first.rpartition(':')[2]}"
+        for entry in left_out
+    ]
     more = _enough(bad, lines)
-    fix = f"correct them, or allow more: bad_share={more} (--load bad_share={more})"
-    if bad == lines:
-        fix = "check the columns and the delimiter"
     raise InputError(
         source,
         f"{bad:,} of {lines:,} rows are bad: {'; '.join(reasons)}",
         expected=f"at most {share:.2%} of the rows (bad_share={share:g})",
-        fix=fix,
+        fix=f"correct them, or allow more: bad_share={more} (--load bad_share={more})",
     )
 
 

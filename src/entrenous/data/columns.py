@@ -69,6 +69,14 @@ USUAL: dict[str, tuple[str, ...]] = {
         "timestamp time utc utc_time unix_time unix_review_time datetime date ts created_at epoch"
     ),
 }
+# Those of a column that has the role only where none has a name above.
+KIN: dict[str, tuple[str, ...]] = {
+    "user": _names("client client_id account member visitor visitor_id reader buyer"),
+    "item": _names(
+        "movie film venue place song track artist album album_id book article sku video game"
+        " game_id business recipe_id"
+    ),
+}
 # So many of them, the first ones, say the role themselves.
 SURE = 2
 # Those of the columns that describe items.
@@ -103,6 +111,11 @@ def usual_columns(names: Sequence[str], usual: Sequence[str]) -> list[str]:
     rank = {plain(name): number for number, name in reversed(list(enumerate(usual)))}
     known = [name for name in names if plain(name) in rank]
     return sorted(known, key=lambda name: rank[plain(name)])
+
+
+def _named(names: Sequence[str], role: str) -> list[str]:
+    """Returns the columns with a usual name of a role, or with a further one where none has."""
+    return usual_columns(names, USUAL[role]) or usual_columns(names, KIN.get(role, ()))
 
 
 class Roles(NamedTuple):
@@ -143,7 +156,7 @@ def find_roles(table: ColumnTable, options: LoadOptions) -> Roles:
 
 def _find(names: Sequence[str], role: str, wanted: str | None, where: str) -> str | None:
     if wanted is None:
-        return find_usual(names, USUAL[role])
+        return next(iter(_named(names, role)), None)
     # An empty name leaves out a column that a data set can do without.
     if wanted == "" and role in ("value", "time"):
         return None
@@ -172,7 +185,7 @@ def rivals(table: ColumnTable, role: str, roles: Roles) -> list[str]:
     """Returns the columns with a usual name of a role, the one that has the role first. There are
     none besides it if the others have another role.
     """
-    named = usual_columns(table.frame.columns, USUAL[role])
+    named = _named(table.frame.columns, role)
     chosen = [name for name in (getattr(roles, role),) if name is not None]
     return [*chosen, *(name for name in named if name not in roles)]
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..core.contract.item_features import NUMBER
 from ..core.errors import InputError
 from ..core.types import Array, Int32Array, Int64Array
-from .bad_rows import Step, read_good_rows
+from .bad_rows import read_good_rows
 from .columns import FEATURES, USUAL, find_usual
 from .interactions import SHOWN, Vocabulary
 from .options import LoadOptions
@@ -103,7 +103,8 @@ def features(
             expected="columns such as genres, year or embedding",
             fix=f"rename the column {feature}, or leave it out",
         )
-    table, (_, item_texts) = read_good_rows(table, _steps(item), options)
+    steps = [lambda rows: _items_of(rows, item)]
+    table, (item_texts,) = read_good_rows(table, steps, options)
     # -1 for an item that no row has.
     index = items.indices(item_texts)
     known = np.flatnonzero(index >= 0)
@@ -127,23 +128,14 @@ def features(
     return ReadFeatures(placed, (*table.left_out, *repeats), tuple(notes))
 
 
-def _steps(item: str) -> list[Step]:
-    """Returns the steps that read the items of a table: a check that each row has one, and their
-    ids.
-    """
-
-    def check(table: ColumnTable) -> None:
-        bad = np.array([not text for text in _text(table, item)])
-        if bad.any():
-            refuse(
-                table,
-                bad,
-                "the item id is empty",
-                expected="an id on every row",
-                fix="fill it in or remove the row",
-            )
-
-    return [check, lambda table: _text(table, item)]
+def _items_of(table: ColumnTable, item: str) -> list[str]:
+    """Returns the item of each row. Raises BadRows for rows without one."""
+    texts = _text(table, item)
+    bad = np.array([not text for text in texts])
+    if bad.any():
+        fix = "fill it in or remove the row"
+        refuse(table, bad, "the item id is empty", expected="an id on every row", fix=fix)
+    return texts
 
 
 def _one_row_each(

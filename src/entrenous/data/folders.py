@@ -77,17 +77,11 @@ def _recbole(folder: Path, ending: str) -> tuple[str, ...]:
     """Returns the name of RecBole's file with an ending: the folder's name, or the only
     such file.
     """
-    try:
-        names = sorted(path.name for path in folder.glob(f"*.{ending}"))
-    except OSError:
-        # The error comes from reading the folder's files, which says more.
-        names = []
+    names = [path.name for path in _present(folder) if path.suffix == f".{ending}"]
     usual = f"{folder.name}.{ending}"
     if usual in names:
         return (usual,)
-    if len(names) == 1:
-        return tuple(names)
-    return ()
+    return tuple(names) if len(names) == 1 else ()
 
 
 def read_folder(
@@ -191,9 +185,6 @@ def _stacked(parts: list[Path], folder: Path, options: LoadOptions) -> ColumnTab
             expected="at least one row",
         )
     notes = [f"parts of one table: {len(tables):,}"]
-    named = [name.partition("=")[0] for name in parts[0].relative_to(folder).parts if "=" in name]
-    if named:
-        notes.append(f"columns that the names of folders give: {', '.join(named)}")
     # The part of a name before the number of the part.
     splits = {re.split(r"-\d{5}-of-", path.name)[0] for path in parts if "-of-" in path.name}
     if len(splits) > 1:
@@ -212,13 +203,14 @@ def _with_folders(table: ColumnTable, path: Path) -> ColumnTable:
     """
     import polars as pl
 
-    frame = table.frame
     for folder in path.parts[:-1]:
         name, equals, text = folder.partition("=")
-        value = None if text == "__HIVE_DEFAULT_PARTITION__" else unquote(text)
-        if equals and name not in frame.columns:
-            frame = frame.with_columns(pl.lit(value, pl.String).alias(name))
-    return replace(table, frame=frame)
+        if equals and name not in table.frame.columns:
+            value = None if text == "__HIVE_DEFAULT_PARTITION__" else unquote(text)
+            frame = table.frame.with_columns(pl.lit(value, pl.String).alias(name))
+            note = f"the names of folders give a column: {name}"
+            table = replace(table, frame=frame, notes=(*table.notes, note))
+    return table
 
 
 def read_parts(

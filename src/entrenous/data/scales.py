@@ -15,7 +15,7 @@ from ..core.errors import InputError
 from ..core.types import Float32Array
 from .interactions import Interactions
 from .likes import liked
-from .table import ColumnTable, refuse, shown
+from .table import LARGEST, ColumnTable, refuse, shown
 
 # (lowest, highest) rating, or counts that become logarithms.
 Scale: TypeAlias = tuple[float, float] | Literal["log"]
@@ -43,19 +43,7 @@ def check_values(
     counts = liked(value, rule)
     if not_rated is not None:
         counts &= value != np.float32(not_rated)
-    if isinstance(scale, str):
-        bad = (value < 0) & counts
-        if bad.any():
-            refuse(
-                table,
-                bad,
-                f"the value {shown(text, bad)} is negative, and scale=log is for counts",
-                expected="0 or more",
-                fix="leave scale=log out, or say likes=positive",
-                reason="the value is negative, and scale=log is for counts",
-            )
-        return
-    low, high = scale
+    low, high = (0, LARGEST) if isinstance(scale, str) else scale
     # As values are kept, in float32.
     bad = (value < np.float32(low)) | (value > np.float32(high))
     bad &= counts
@@ -65,7 +53,8 @@ def check_values(
             bad,
             f"the value {shown(text, bad)} is outside the scale",
             expected=f"{low:g} to {high:g}",
-            fix="correct it or the scale, or say not_rated=X if X means that a row is no rating",
+            fix="correct it or the scale, or say not_rated=X if X means that a row is no rating, or"
+            " likes=positive",
             reason=f"the value is outside the scale {low:g} to {high:g}",
         )
 

@@ -371,17 +371,12 @@ def _check_ids(table: ColumnTable, column: Any, distinct: Any, kind: str) -> tup
     if len(decimal):
         bad = column.is_in(decimal.to_list()).to_numpy()
         first = column[int(np.argmax(bad))]
+        problem = f"{kind} id '{first}' is written as a decimal number"
         fix = f"write {first.split('.')[0]}, or a text that is no number"
         if len(decimal) == len(distinct):
             fix = f"{WHOLE_IDS}, or {fix}"
-        refuse(
-            table,
-            bad,
-            f"{kind} id '{first}' is written as a decimal number",
-            expected="a whole number or text",
-            fix=fix,
-            reason=f"the {kind} id is written as a decimal number",
-        )
+        reason = f"the {kind} id is written as a decimal number"
+        refuse(table, bad, problem, expected="a whole number or text", fix=fix, reason=reason)
     formulas = int(distinct.str.contains(FORMULA).sum())
     if not formulas:
         return ()

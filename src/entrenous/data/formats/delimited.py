@@ -60,7 +60,7 @@ def recognises(head: bytes, name: str) -> bool:
     """
     first = re.split(rb"[\r\n]", head.lstrip(b"\r\n"), maxsplit=1)[0]
     line = first.decode("utf-8", "replace")
-    return not line.lstrip().startswith(("{", "[")) and names_columns(line)
+    return not line.lstrip().startswith(("{", "[")) and names_columns(line, LoadOptions())
 
 
 def read(file: RawFile, options: LoadOptions) -> ColumnTable:
@@ -431,12 +431,15 @@ def _refuse_columns(where: str, line: str, layout: Layout, cut_off: bool, drop: 
         fix = "the last line has no line end: the file seems cut off; get it again"
     elif columns < wanted and others:
         fix = f"the line holds {name_of(others[0])}: use one delimiter throughout; {drop}"
-    elif columns > wanted:
+    elif layout.row_names:
         every = ",".join(["row", *layout.names])
         fix = (
-            "put a field that holds a delimiter in quotes, and write decimals with a point; if the"
-            f" first column has no name, as in files of R: --load names={every} --load"
-            f" skip_lines=1; {drop}"
+            "if the first column has no name, as in files of R: --load"
+            f" names={every} --load skip_lines=1; else put a field that holds a delimiter in quotes"
+        )
+    elif columns > wanted:
+        fix = (
+            f"put a field that holds a delimiter in quotes, and write decimals with a point; {drop}"
         )
     else:
         fix = f"complete the line or remove it; {drop}"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
 from ...core.errors import InputError
-from ..columns import FEATURES, USUAL, plain
+from ..columns import FEATURES, KIN, USUAL, plain
 from ..encoding import refuse_long
 from ..options import LoadOptions
 from ..reading import Guess
@@ -55,7 +55,8 @@ ORDERS = {
 # Not those of books, which are numbers as a user may be.
 _PRODUCT = re.compile(r"B0[0-9A-Z]{8}")
 _DIVIDED = re.compile(r"[;|\t\s]|::")
-_KNOWN = {plain(name) for names in (*USUAL.values(), *FEATURES.values()) for name in names}
+_USUAL = (*USUAL.values(), *KIN.values(), *FEATURES.values())
+_KNOWN = {plain(name) for names in _USUAL for name in names}
 
 
 class Layout(NamedTuple):
@@ -75,6 +76,9 @@ class Layout(NamedTuple):
     """True if the columns of a file without a header were judged by its rows."""
     spare: bool = False
     """True if each row ends with a delimiter behind which a column without a name is empty."""
+
+    row_names: bool = False
+    """True if nearly each row has a field more than the header, as files of R have."""
 
     @property
     def may_be_lists(self) -> bool:
@@ -214,9 +218,10 @@ def layout_of(
     if end < 0:
         refuse_long(where, text.index(b"\n"), LINE_LIMIT)
     line = text[:end].decode("utf-8")
-    declared = options.delimiter or start.delimiter or delimiter
+    declared = options.delimiter or start.delimiter
+    sure = DELIMITERS[:2] if delimiter is None else (delimiter,)
     delimiter = delimiter_of(start, options, delimiter)
-    if declared is None and delimiter not in DELIMITERS[:2]:
+    if declared is None and delimiter not in sure:
         said = f"the delimiter is {name_of(delimiter)}, as the first line has it"
         guesses.append(Guess(said, option_of(delimiter)))
     # Elsewhere a quote is a character like any other, unless all quotes enclose fields.
@@ -251,8 +256,9 @@ def layout_of(
         guessed = True
     # Of a single row it is the row that is wrong.
     below = rows[1:] if header else []
-    wider = sum(len(row) == len(fields) + 1 and row[-1] == "" for row in below)
-    spare = wider > MOST * max(1, len(below))
+    wider = [row for row in below if len(row) == len(fields) + 1]
+    row_names = len(wider) > MOST * max(1, len(below))
+    spare = row_names and not any(row[-1] for row in wider)
     if spare:
         notes.append(
             f"rows end with {name_of(delimiter)} that the header lacks: the empty column behind it"
@@ -261,7 +267,7 @@ def layout_of(
     # A delimiter at the end of each line ends an empty column, which has no name of its own.
     if len(names) == len(fields) - 1:
         names = [*names, f"column {len(fields)}"]
-    return Layout(delimiter, names, types, header, quoted, guessed, spare)
+    return Layout(delimiter, names, types, header, quoted, guessed, spare, row_names)
 
 
 def _filled(fields: Sequence[str]) -> list[str]:
@@ -271,10 +277,20 @@ def _filled(fields: Sequence[str]) -> list[str]:
 
 def delimiter_of(start: Start, options: LoadOptions, by_ending: str | None) -> str:
     """Returns the delimiter that the user or the file declares, that of the file's ending, or the
-    one that the first line seems to have.
+    one that the first lines seem to have.
     """
-    line = _decoded(start.text[:LINE_LIMIT].partition(b"\n")[0])
-    return options.delimiter or start.delimiter or by_ending or _guess(line)
+    first, _, rest = _decoded(start.text[:LINE_LIMIT]).partition("\n")
+    declared = options.delimiter or start.delimiter
+    if declared or by_ending is None:
+        return declared or _guess(first)
+    second = rest.partition("\n")[0]
+    # Another one divides two lines alike, of which a row may end with it; a comma may be a point.
+    for other in DELIMITERS:
+        width, below = (len(split_line(line, other, quoted=True)) for line in (first, second))
+        alike = not second or width <= below <= width + 1
+        if other in first.partition(by_ending)[0] and width > 1 and alike:
+            return other
+    return by_ending
 
 
 def _guess(line: str) -> str:
@@ -296,42 +312,33 @@ def split_line(line: str, delimiter: str, quoted: bool) -> list[str]:
 
 def _rows(text: bytes, delimiter: str, quoted: bool) -> list[list[str]]:
     """Returns the fields of the first lines that are not blank."""
-    lines = text[:LINE_LIMIT].split(b"\n")[:-1]
-    present = [_decoded(line) for line in lines if line]
-    return [split_line(line, delimiter, quoted) for line in present[:SAMPLE]]
+    lines = _decoded(text[:LINE_LIMIT]).split("\n")[:-1]
+    return [split_line(line, delimiter, quoted) for line in lines if line][:SAMPLE]
 
 
-def names_columns(line: str) -> bool:
-    """Returns True if a line, divided as it seems to be, has a usual name of a column."""
+def names_columns(line: str, options: LoadOptions) -> bool:
+    """Returns True if a line, divided as it seems to be, has a usual name of a column, or one that
+    the user gave.
+    """
     fields = split_line(line.rstrip("\r"), _guess(line), quoted=True)
-    return len(fields) > 1 and is_header(fields, LoadOptions())
+    return len(fields) > 1 and is_header(fields, options)
 
 
 def _header_below(text: bytes, options: LoadOptions) -> int:
     """Returns the number of lines above a line that looks like a header; 0 if none does."""
-    lines = text[:LINE_LIMIT].split(b"\n")[:BEFORE]
-    for number, raw in enumerate(lines):
-        line = _decoded(raw)
-        fields = split_line(line, _guess(line), quoted=True)
-        if len(fields) > 1 and is_header(fields, options):
-            return number
-    return 0
+    lines = _decoded(text[:LINE_LIMIT]).split("\n")[:BEFORE]
+    named = (number for number, line in enumerate(lines) if names_columns(line, options))
+    return next(named, 0)
 
 
 def _refuse_undivided(line: str, delimiter: str, where: str, above: int) -> NoReturn:
-    other = next((other for other in DELIMITERS if other in line), None)
     if above:
         _refuse_title(line, where, above)
-    # A delimiter that is there stands in quotes, inside the only field.
-    if other is None or delimiter in line:
-        raise InputError(
-            where, "only one column", expected=f"at least two, separated by {name_of(delimiter)}"
-        )
     raise InputError(
         where,
-        f"no {name_of(delimiter)} in the line but {name_of(other)}",
-        expected=f"columns separated by {name_of(delimiter)}",
-        fix=f"pass {option_of(other)} (--load {option_of(other)})",
+        "only one column",
+        expected=f"at least two, separated by {name_of(delimiter)}",
+        fix="check the delimiter",
     )
 
 
@@ -406,13 +413,15 @@ def _check_header(rows: Sequence[Sequence[str]], options: LoadOptions, where: st
     )
 
 
-def _example(rows: Sequence[Sequence[str]]) -> list[str]:
+def _example(rows: Sequence[Sequence[str]], header: bool = False) -> list[str]:
     """Returns names that would do for the columns of some rows: the first ids, which are neither
-    times nor fractions, are user and item.
+    times nor fractions, are user and item. header: True if the first row is one.
     """
     left = [USER, ITEM]
     names = []
-    for number, column in enumerate(zip(*rows, strict=False), 1):
+    # A row with fewer fields says nothing of the others.
+    whole = [row for row in rows[header:] if len(row) == len(rows[0])]
+    for number, column in enumerate(zip(*(whole or rows[:1]), strict=True), 1):
         is_time = may_be_times(column)
         if is_time and TIME not in names:
             names.append(TIME)
@@ -430,9 +439,7 @@ def _is_fraction(field: str) -> bool:
 
 def _two(rows: Sequence[Sequence[str]]) -> str:
     """Returns the options that name the columns of user and item below a header, the first row."""
-    # A row with fewer fields says nothing of the others.
-    whole = [row for row in rows[1:] if len(row) == len(rows[0])]
-    names = dict(zip(_example(whole or rows[:1]), rows[0], strict=False))
+    names = dict(zip(_example(rows, header=True), rows[0], strict=False))
     words = [f"user={names[USER]}", f"item={names[ITEM]}"]
     return " ".join(f"--load {shlex.quote(word)}" for word in words)
 
@@ -445,12 +452,9 @@ def _refuse_names(rows: Sequence[Sequence[str]], where: str) -> NoReturn:
     name_two = f"say what its columns are ({_two(rows)})"
     example = ",".join(_example(rows))
     name_all = f"add one, or name all {len(fields)} columns, for example: --load names={example}"
+    fix = f"{name_two}; or, if the first line is a row, {name_all}"
     if any(map(is_number, fields)):
         fix = name_all
-    elif any(is_number(field) for row in rows[1:2] for field in row):
-        fix = name_two
-    else:
-        fix = f"{name_two}; or, if the first line is a row, {name_all}"
     raise InputError(
         where,
         f"no usual column name among {', '.join(fields[:8])}",
