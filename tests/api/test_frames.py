@@ -132,11 +132,50 @@ def test_integers_of_numpy_are_numbers_everywhere() -> None:
     assert entrenous.run("popular", PANDAS, seed=None, **asked).manifest["seed"] == 0
 
 
-def test_a_stored_run_keeps_the_type_of_ids(tmp_path: Any) -> None:
-    frame = PANDAS.astype({"user": "int16"})
-    entrenous.run("popular", frame, split="loo-10", out=tmp_path)
-    lists = entrenous.open(root=tmp_path).recommend(100, n=1)
-    assert lists["user"].dtype == pl.Int16 and lists["item"].dtype == pl.Int64
+def test_a_stored_run_keeps_the_type_of_ids_and_the_names_of_columns(tmp_path: Any) -> None:
+    frame = PANDAS.astype({"user": "int16"}).rename(columns={"user": "userId", "item": "item_id"})
+    run = entrenous.run("popular", frame, split="loo-10", out=tmp_path)
+    for each in (run, entrenous.open(root=tmp_path)):
+        lists = each.recommend(100, n=1)
+        assert list(lists.columns) == ["userId", "rank", "item_id", "score"]
+        assert list(each.scores(100, 3).columns) == ["userId", "item_id", "score"]
+        assert each.per_user().columns[0] == "userId" and each.candidates(100).columns == [
+            "item_id"
+        ]
+    assert lists["userId"].dtype == pl.Int16 and lists["item_id"].dtype == pl.Int64
+
+
+def test_the_caller_has_titles_and_another_columns_name_as_an_item() -> None:
+    """A frame without titles came back with a column of empty texts."""
+    named = PANDAS.rename(columns={"item": "title", "user": "who"})
+    titles = pd.DataFrame({"title": [3, 8], "name": ["Three", ""]})
+    alone = entrenous.from_frame(named, user="who", item="title")
+    lists = entrenous.Recommender("popular").fit(alone).recommend(100)
+    assert list(lists.columns) == ["who", "rank", "title", "score"]
+    told = entrenous.from_frame(
+        PANDAS, items=titles.rename(columns={"title": "item", "name": "title"})
+    )
+    of_item = entrenous.Recommender("popular").fit(told).candidates(100, seen="keep")
+    assert of_item.set_index("item")["title"].loc[[3, 8, 9]].isna().tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize("name", ["fcf", "fpl", "bpr-mf", "central-gmf", "popular", "pepper-gmf"])
+def test_similar_items_are_those_whose_vectors_point_the_same_way(name: str) -> None:
+    model = entrenous.Recommender(name, rounds=2 if name[0] in "fp" else None).fit(PANDAS)
+    if name in ("popular", "pepper-gmf"):
+        with pytest.raises(InputError, match=f"similar_items: {name} has no vectors of items"):
+            model.similar_items(3)
+        return
+    state: Any = getattr(model.recommender, "model", None) or model.recommender.download
+    (vectors,) = (getattr(state, part) for part in ("y", "q", "Q", "item") if hasattr(state, part))
+    cosines = np.corrcoef(np.hstack([vectors, -vectors]))[3]
+    best = [item for item in np.argsort(-cosines).tolist() if item != 3]
+    similar = model.similar_items(3, 99)
+    assert similar["item"].tolist() == best and similar["rank"].tolist() == list(range(1, 23))
+    np.testing.assert_allclose(similar["score"], cosines[best], atol=1e-6)
+    for wrong, words in [((99,), "unknown item '99'"), (([1, 2],), "one"), ((3, 0), "from 1")]:
+        with pytest.raises(InputError, match=words):
+            model.similar_items(*wrong)
 
 
 @pytest.mark.parametrize("name", ["popular", "fcf", "pepper-gmf", "item-knn", "fbalf"])
@@ -179,7 +218,8 @@ def test_a_fit_that_fails_leaves_the_recommender_as_it_was() -> None:
     with pytest.raises(InputError, match=r"^user: the rows are read already; give it to load"):
         model.fit(entrenous.from_frame(PANDAS), user="user")
     by_name = PANDAS.rename(columns={"user": "who"})
-    assert model.fit(by_name, user="who").recommend(100).equals(before)
+    lists = model.fit(by_name, user="who").recommend(100)
+    assert lists.rename(columns={"who": "user"}).equals(before)
 
 
 def test_scores_are_those_behind_the_lists_and_candidates_those_that_compete() -> None:

@@ -134,7 +134,7 @@ def test_recommendations_are_a_frame_of_external_ids(
     made: entrenous.Run, data: Interactions
 ) -> None:
     one, all_of_them = made.recommend("u3", 5), made.recommend(n=5)
-    assert one.columns == ["user", "rank", "item", "title", "score"] and one["rank"].to_list() == [
+    assert one.columns == ["user", "rank", "item", "score"] and one["rank"].to_list() == [
         1,
         2,
         3,
@@ -183,7 +183,7 @@ def test_somebody_who_was_not_in_training_gets_a_list(name: str, data: Interacti
         run.recommend_for([f"i{n}" for n in range(first, 60, 2) if f"i{n}" in data.items][:8], 5)
         for first in (0, 1)
     )
-    assert even.columns == ["rank", "item", "title", "score"] and even.height == 5
+    assert even.columns == ["rank", "item", "score"] and even.height == 5
     assert set(even["item"]) != set(odd["item"])
     given = [f"i{n}" for n in range(0, 60, 2) if f"i{n}" in data.items][:8]
     assert not set(given) & set(run.recommend_for(given, 60)["item"])

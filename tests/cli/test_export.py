@@ -30,7 +30,7 @@ def test_a_stored_run_becomes_files(tmp_path: Path, capsys: pytest.CaptureFixtur
     names = ["recommendations.csv", "users.csv", "curve.csv", "run.trec", "qrels.trec"]
     assert said.code == 0 and [Path(line).name for line in said.out.split()] == names
     best = pl.read_csv(tmp_path / "to" / "recommendations.csv")
-    assert best.columns == ["user", "rank", "item", "title", "score"] and best.height == 40 * 3
+    assert best.columns == ["user", "rank", "item", "score"] and best.height == 40 * 3
     assert pl.read_csv(tmp_path / "to" / "curve.csv")["round"].to_list() == [2, 4]
     assert len((tmp_path / "to" / "qrels.trec").read_text().splitlines()) == 40
     only = command(

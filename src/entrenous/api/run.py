@@ -25,7 +25,14 @@ from ..data.interactions import Interactions, Vocabulary
 from ..data.split.types import Split
 from ..evaluation.list_options import ListOptions, Seen, Unknown
 from ..evaluation.predict import predictions
-from ..evaluation.recommend import competing_of, list_of_each, lists_of, score_blocks, title_of
+from ..evaluation.recommend import (
+    best_but,
+    competing_of,
+    list_of_each,
+    lists_of,
+    scores_of_some,
+    title_of,
+)
 from ..report import figures
 from ..report.figures import FigureFormat
 from ..report.training import STREAM, stream_figure
@@ -41,6 +48,7 @@ from ..runs.recommenders import (
     GossipRecommender,
 )
 from ..runs.reopen import reopen
+from ..runs.similar import similarities
 from ..runs.train import OnRound
 from ..runs.trec import TrecFiles, trec_files, write_trec
 from ..runs.wanted import AS_USUAL, MetricsAsked, Wanted, metrics_asked
@@ -119,7 +127,8 @@ class Served(Generic[FrameT]):
         unknown: Unknown = "refuse",
     ) -> FrameT:
         """The n best items for one user, for several or (None) for all: a frame of `user`, `rank`,
-        `item`, `title`, `score`, best first.
+        `item`, `title` (if the data has titles), `score`, best first. The columns of users and
+        items have the names that they had in the caller's frame.
 
         users, items, without: an id, or a list of ids, as text or whole numbers. items: the
         candidates; None = all items with a training row. without: those that may not be
@@ -159,11 +168,24 @@ class Served(Generic[FrameT]):
             at_least("--n", n, 1)
             own = np.unique(self._items(items)).astype(np.int32)
             scores = scores_for(self.recommender, self.train, own, self.manifest, self.name)
-        # Nobody is recommended the items that they have, nor an item of which nothing was learnt.
-        scores[own] = -np.inf
-        scores[self.train.popularity == 0] = -np.inf
-        left = int(np.isfinite(scores).sum())
-        best = np.argsort(-scores, kind="stable")[: min(n, left)]
+        return self._best_but(own, scores, n)
+
+    def similar_items(self, item: Ids, n: int = 10) -> FrameT:
+        """The n items that are most like an item: a frame of `rank`, `item`, `title`, `score`, the
+        cosine of the vectors that the model has learnt of both.
+
+        It needs nobody's history. Raises InputError for an unknown item, and for an algorithm
+        without vectors of items that all users share.
+        """
+        with in_python():
+            at_least("--n", n, 1)
+            own = self._items([id_asked("item", item)])
+            cosines = similarities(self.recommender, self.train, own[0], self.name)
+        return self._best_but(own, cosines, n)
+
+    def _best_but(self, own: Array, scores: Array, n: int) -> FrameT:
+        """A frame of the n best items. own: those that are left out."""
+        best = best_but(self.train, own, scores, n, self.manifest["seed"])
         return self._lists(None, best[None, :], scores[best][None, :])
 
     def predict(self, user: Ids, *items: Ids) -> FrameT:
@@ -190,16 +212,7 @@ class Served(Generic[FrameT]):
         with in_python():
             numbers = np.array([self.train.users.index(user) for user in self._users(users)], int)
             wanted = np.arange(len(self.train.items)) if items is None else self._items(items)
-            blocks = score_blocks(
-                self.recommender,
-                self.train.users,
-                len(self.train.items),
-                numbers,
-                label=self.name,
-            )
-            # Without users there is no block.
-            none = np.empty((0, len(wanted)), np.float32)
-            scores = np.concatenate([none, *(block[:, wanted] for _, block in blocks)])
+            scores = scores_of_some(self.recommender, self.train, numbers, wanted, self.name)
         columns = {
             "user": self.train.users.given[np.repeat(numbers, len(wanted))],
             "item": self.train.items.given[np.tile(wanted, len(numbers))],
@@ -214,8 +227,8 @@ class Served(Generic[FrameT]):
         with in_python():
             number = self.train.users.index(id_asked("user", user))
             competing = competing_of(self.train, number, ListOptions(seen=seen))
-        titles = [title_of(self.train, item) for item in competing.tolist()]
-        return self._frame({"item": self.train.items.given[competing], "title": titles})
+        columns = {"item": self.train.items.given[competing], **self._titles(competing)}
+        return self._frame(columns)
 
     def _users(self, users: Ids | None) -> list[str]:
         names: list[str] = self.train.users.ids.tolist()
@@ -236,15 +249,28 @@ class Served(Generic[FrameT]):
         columns: dict[str, Column] = {
             "rank": place + 1,
             "item": self.train.items.given[items],
-            "title": [title_of(self.train, number) for number in items.tolist()],
+            **self._titles(items),
             "score": score[row, place],
         }
         if users is not None:
             columns = {"user": _given(users, self.train.users)[row], **columns}
         return self._frame(columns)
 
+    def _titles(self, items: Array) -> dict[str, Column]:
+        """The column of titles; none where the data has no titles."""
+        if "title" not in self.train.features:
+            return {}
+        return {"title": [title_of(self.train, item) or None for item in items.tolist()]}
+
     def _frame(self, columns: Mapping[str, Column]) -> FrameT:
-        frame: FrameT = frame_of(columns, self.train.frames)
+        """A frame of the caller's kind, with the caller's names of users and items."""
+        names = self.train.reading.names
+        named = {}
+        for name, column in columns.items():
+            given = names.get(name, name)
+            # Another column of the result may have the caller's name.
+            named[name if given in columns else given] = column
+        frame: FrameT = frame_of(named, self.train.frames)
         return frame
 
     def _records(self, records: Sequence[Mapping[str, object]], *names: str) -> FrameT:

@@ -92,8 +92,8 @@ def _as_columns(frame: Any, name: str, notes: list[str]) -> Any:
     if hasattr(frame, "tocoo"):
         entries = frame.tocoo()
         return {
-            "user_id": entries.row.astype(np.int64),
-            "item_id": entries.col.astype(np.int64),
+            "user": entries.row.astype(np.int64),
+            "item": entries.col.astype(np.int64),
             "rating": entries.data,
         }
     return frame
@@ -107,7 +107,7 @@ def _columns_of_tuples(rows: Sequence[Any], name: str, notes: list[str]) -> dict
             f"a list of {'other things' if rows else 'nothing'}",
             expected="tuples (user, item), (user, item, value) or (user, item, value, time)",
         )
-    names = ["user_id", "item_id", "rating", "timestamp"]
+    names = ["user", "item", "rating", "timestamp"]
     columns = [list(column) for column in zip(*rows, strict=True)]
     # As in a text file without a header.
     if len(columns) == 3 and may_be_times([str(field) for field in columns[2][:SAMPLE]]):

@@ -248,7 +248,8 @@ def from_frame(
             )
     table = from_any(frame, name)
     data = _with_types(assemble(table, asked, name=name), table)
-    data = replace(data, frames=library_of(frame))
+    reading = data.reading._replace(in_frame=True)
+    data = replace(data, frames=library_of(frame), reading=reading)
     if items is not None:
         table = from_any(items, f"{name} items")
         added = features_of(table, data.items, asked)

@@ -88,6 +88,8 @@ class Reading(NamedTuple):
     """The rule by which rows count as likes (`data.likes`); "" if nobody said one."""
     scaled: bool = False
     """True if somebody said what the values are: a scale of ratings, or logarithms of counts."""
+    in_frame: bool = False
+    """True of the columns of a caller's frame, whose names the frames of results keep."""
 
     def noted(self, *sentences: str) -> Reading:
         """Returns the report with further notes at its end."""
@@ -103,12 +105,19 @@ class Reading(NamedTuple):
             "notes": list(self.notes),
             "likes": self.likes,
             "scaled": self.scaled,
+            "in_frame": self.in_frame,
         }
 
     @classmethod
     def parse(cls, given: object) -> Reading:
         """Returns the report in plain values. Raises ValueError for values that are none."""
         return TypeAdapter(cls).validate_python(given)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The names of a caller's columns by their roles, without a role of several columns."""
+        roles = [use.role for use in self.columns if self.in_frame]
+        return {use.role: use.name for use in self.columns if roles.count(use.role) == 1}
 
     @property
     def sentences(self) -> tuple[str, ...]:

@@ -107,6 +107,13 @@ def best_of_one(score: Array, competing: Array, n: int, seed: int) -> Array:
     return competing[order[:n]]
 
 
+def best_but(train: Interactions, own: Int64Array, score: Array, n: int, seed: int) -> Array:
+    """The n best items without `own`, of those of which something was learnt; see `best_of_one`."""
+    competes = train.popularity > 0
+    competes[own] = False
+    return best_of_one(score, np.flatnonzero(competes), n, seed)
+
+
 def title_of(train: Interactions, item: int) -> str:
     """The title of an item in the data; "" if there is none."""
     titles = train.features.get("title")
@@ -163,6 +170,18 @@ def score_blocks(
                 " nothing was ranked (training diverged? try a smaller learning rate)"
             )
         yield part, scores
+
+
+def scores_of_some(
+    recommender: Scorer, train: Interactions, users: Int64Array, items: Int64Array, label: str
+) -> Float32Array:
+    """The scores of some items for some users, float32 [users, items]. Raises as `score_blocks`
+    does.
+    """
+    blocks = score_blocks(recommender, train.users, len(train.items), users, label=label)
+    # Without users there is no block.
+    none = np.empty((0, len(items)), np.float32)
+    return np.concatenate([none, *(block[:, items] for _, block in blocks)])
 
 
 # ---- lists by external ids -----------------------------------------------------------------------

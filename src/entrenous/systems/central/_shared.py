@@ -1,5 +1,5 @@
-"""Shared helpers of the baselines: the error for a missing library, and linear algebra in one
-thread.
+"""Shared helpers of the baselines: the type of vectors of items, the error for a missing library,
+and linear algebra in one thread.
 """
 
 from __future__ import annotations
@@ -7,9 +7,14 @@ from __future__ import annotations
 import importlib
 from contextlib import nullcontext
 from types import ModuleType
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
+from ...core.contract.declarations import axes
 from ...core.errors import InputError
+from ...core.types import Float32Array
+
+# By its shape, `similar_items` finds the array.
+ItemVectors: TypeAlias = Annotated[Float32Array, axes("items", "width")]
 
 
 def need(module: str, name: str) -> ModuleType:

@@ -25,6 +25,7 @@ from ._ratings import (
     predictions,
     pull,
 )
+from ._shared import ItemVectors
 
 
 class BiasedMfModel(NamedTuple):
@@ -32,7 +33,7 @@ class BiasedMfModel(NamedTuple):
 
     P: Float32Array
     """float32 [users, factors]."""
-    Q: Float32Array
+    Q: ItemVectors
     """float32 [items, factors]."""
     user: Float32Array
     """float32 [users], the biases of users."""

@@ -18,6 +18,7 @@ from ...core.types import Float32Array, Int32Array, Int64Array
 from ...data.interactions import Interactions
 from ...kernels.bpr_mf import scores
 from ...kernels.sampling import negative
+from ._shared import ItemVectors
 
 
 class BprMfModel(NamedTuple):
@@ -25,7 +26,7 @@ class BprMfModel(NamedTuple):
 
     P: Float32Array
     """float32 [users, factors]."""
-    Q: Float32Array
+    Q: ItemVectors
     """float32 [items, factors]."""
     b: Float32Array
     """float32 [items], the item biases."""

@@ -17,7 +17,7 @@ from ...core.keys import fold_name, folds, normals
 from ...core.types import Float32Array, Int64Array
 from ...data.interactions import Interactions
 from ...kernels.bpr_mf import scores
-from ._shared import need, one_blas_thread
+from ._shared import ItemVectors, need, one_blas_thread
 
 
 class IalsModel(NamedTuple):
@@ -25,7 +25,7 @@ class IalsModel(NamedTuple):
 
     P: Float32Array
     """float32 [users, factors]."""
-    Q: Float32Array
+    Q: ItemVectors
     """float32 [items, factors]."""
 
 

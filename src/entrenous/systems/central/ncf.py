@@ -22,6 +22,7 @@ from ...kernels import ncf
 from ...kernels.adam import BETA1, BETA2
 from ...kernels.sampling import shuffle
 from .._federated_ncf import Layers
+from ._shared import ItemVectors
 
 
 class NCFModel(NamedTuple):
@@ -29,7 +30,7 @@ class NCFModel(NamedTuple):
 
     user: Float32Array
     """float32 [users, row], the embeddings [p^G ; p^M]."""
-    item: Float32Array
+    item: ItemVectors
     """float32 [items, row], the embeddings [q^G ; q^M]."""
     network: Float32Array
     """float32 [1, network], the non-embedding part."""

@@ -20,6 +20,7 @@ from ...core.types import BoolArray, Float32Array, Int64Array
 from ...data.interactions import Interactions
 from ...kernels.sampling import shuffle
 from ._ratings import RatingRows, RatingSettings, mean_rating, predictions, pull
+from ._shared import ItemVectors
 
 
 class PmfModel(NamedTuple):
@@ -27,7 +28,7 @@ class PmfModel(NamedTuple):
 
     P: Float32Array
     """float32 [users, factors]."""
-    Q: Float32Array
+    Q: ItemVectors
     """float32 [items, factors]."""
     mean: Float32Array
     """float32 [1], is added to every product; 0 unless centred."""

@@ -39,6 +39,7 @@ from ._ratings import (
     mean_rating,
     predictions,
 )
+from ._shared import ItemVectors
 
 
 class SvdPpModel(NamedTuple):
@@ -46,7 +47,7 @@ class SvdPpModel(NamedTuple):
 
     P: Float32Array
     """float32 [users, factors]."""
-    Q: Float32Array
+    Q: ItemVectors
     """float32 [items, factors]."""
     Y: Float32Array
     """float32 [items, factors], what an item adds to the vector of a user who rated it."""
