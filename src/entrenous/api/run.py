@@ -21,7 +21,7 @@ from ..core.errors import EntrenousWarning, InputError, did_you_mean
 from ..core.keywords import at_least, values
 from ..core.registry.discover import short
 from ..core.types import Array, Int64Array
-from ..data.interactions import Interactions, Vocabulary
+from ..data.interactions import Interactions
 from ..data.split.types import Split
 from ..evaluation.list_options import ListOptions, Seen, Unknown
 from ..evaluation.predict import predictions
@@ -253,7 +253,7 @@ class Served(Generic[FrameT]):
             "score": score[row, place],
         }
         if users is not None:
-            columns = {"user": _given(users, self.train.users)[row], **columns}
+            columns = {"user": self.train.users.typed(users)[row], **columns}
         return self._frame(columns)
 
     def _titles(self, items: Array) -> dict[str, Column]:
@@ -271,10 +271,6 @@ class Served(Generic[FrameT]):
             # Another column of the result may have the caller's name.
             named[name if given in columns else given] = column
         frame: FrameT = frame_of(named, self.train.frames)
-        return frame
-
-    def _records(self, records: Sequence[Mapping[str, object]], *names: str) -> FrameT:
-        frame: FrameT = frame_of_records(records, self.train.frames, names)
         return frame
 
 
@@ -356,7 +352,9 @@ class Run(Served[FrameT]):
         for line in self.trace:
             about = {name: value for name, value in line.items() if name != "validation"}
             rows.append({**about, **line["validation"]})
-        return self._records(rows, "phase", "round", "seconds", "bytes_up", "bytes_down")
+        first = ("phase", "round", "seconds", "bytes_up", "bytes_down")
+        frame: FrameT = frame_of_records(rows, self.train.frames, first)
+        return frame
 
     def plot(self, metric: str = "ndcg@10") -> Figure:
         """The learning curve: a metric on validation by round; of a stream by rows so far, with
@@ -480,17 +478,6 @@ def stored_run(
         path=run.path,
         **again._asdict(),
     )
-
-
-def _given(ids: Sequence[str], vocabulary: Vocabulary) -> Array:
-    """Ids in the type in which those of the vocabulary came, text where one is no whole number."""
-    texts = np.empty(len(ids), dtype=object)
-    texts[:] = ids
-    try:
-        return texts.astype(vocabulary.whole) if vocabulary.whole else texts
-    except (ValueError, OverflowError):
-        # An unknown user may have any id.
-        return texts
 
 
 @final

@@ -90,6 +90,16 @@ class Vocabulary:
         """All ids in index order in the type in which they came: int [n] or text [n]."""
         return self.ids.astype(self.whole) if self.whole else self.ids
 
+    def typed(self, names: Sequence[str]) -> Array:
+        """Returns ids, known or not, in the type in which these came; all as text where one is no
+        whole number.
+        """
+        texts = np.array(names, dtype=object)
+        try:
+            return texts.astype(self.whole) if self.whole else texts
+        except (ValueError, OverflowError):
+            return texts
+
     def some(self, chosen: Array) -> Vocabulary:
         """Returns the vocabulary of some ids, by their numbers or by a mask, in that order."""
         return Vocabulary(self.ids[chosen], kind=self.kind, whole=self.whole)
