@@ -31,7 +31,6 @@ from pydantic import Field, model_validator
 
 from ..core.contract.declarations import SentArray, Traits, axes, dense, rows
 from ..core.contract.protocols import Catalogue, Histories
-from ..core.contract.settings import Settings
 from ..core.contract.update import Total, Update, real
 from ..core.errors import InputError
 from ..core.keys import folds, normals
@@ -41,7 +40,7 @@ from ..core.values import FEW_PEOPLE, MANY_PEOPLE, SettingValue
 from ..kernels import bpr_mf
 from ..kernels import fcf as kernels
 from ..kernels.adam import EPSILON, direction, moment
-from ..kernels.sampling import cohort
+from ._cohort import InCohorts
 
 
 class FCFServer(NamedTuple):
@@ -83,7 +82,7 @@ class FCFDevices(NamedTuple):
 
 
 @final
-class FCF(Settings):
+class FCF(InCohorts):
     """Federated collaborative filtering: each device solves for its x_u exactly and sends the
     gradient of every item's factors.
     """
@@ -198,12 +197,7 @@ class FCF(Settings):
                 expected="ratings of 0 or more under ratings=True",
                 fix="load the data with likes=positive, or leave ratings=True out",
             )
-        devices = min(self.cohort, catalogue.users) or catalogue.users
-        return self.model_copy(update={"cohort": devices})
-
-    def default_rounds(self, catalogue: Catalogue) -> int:
-        """Returns the number of training rounds if none is asked for: the setting `rounds`."""
-        return self.rounds
+        return super().configured(catalogue)
 
     def search_space(self) -> dict[str, str]:
         """Returns the ranges that a search of settings draws from by default."""
@@ -264,10 +258,6 @@ class FCF(Settings):
     def init_devices(self, users: Int64Array, catalogue: Catalogue, key: np.uint64) -> FCFDevices:
         """Returns the initial user factors x_u = 0; each is solved for as soon as y arrives."""
         return FCFDevices(np.zeros((len(users), self.factors), np.float32))
-
-    def select(self, server: FCFServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """Draws the devices that report before the server steps, at random."""
-        return cohort(key, self.configured(catalogue).cohort, catalogue.users)
 
     def download(self, server: FCFServer) -> FCFDownload:
         """Returns the item factors Y."""

@@ -7,7 +7,6 @@ program (sisinflab/FedBPR) does where the text says something else or nothing.""
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, final
 
@@ -34,7 +33,6 @@ from ..kernels.sampling import (
     count_gaps,
     fill_gaps,
     first_slot,
-    negative,
     one_of,
     slots_for,
 )
@@ -411,50 +409,9 @@ def _sealed(server: FPLServer) -> FPLServer:
     return FPLServer(sealed(server.q), sealed(server.b))
 
 
-# ---- section 4.2, steps 2 and 3, on one device: as a person reads it -----------------------------
-
-
-def plain_local(
-    fpl: FPL, theta: FPLServer, p_u: Float32Array, history: Int32Array, key: np.uint64
-) -> tuple[Float32Array, dict[int, tuple[Float32Array, float]]]:
-    """Runs one round of one device in plain NumPy. Returns the new p_u, float32 [F], and {item:
-    (update of q, update of b)} that it sends.
-
-    fpl: configured, with pi a number. theta: the received model. history: int32, the consumed
-    items, ascending. key: the device's in this round. It draws the same triples as the compiled
-    loop below, and a test compares both (to 1e-5: sums are added in another order).
-    """
-    triples, alpha, reg_u, reg_i, reg_j, per_triple = fpl.numbers()
-    q, b = theta
-    pi = float(fpl.pi)  # type: ignore[arg-type]
-    unseen = len(b) - len(history)
-    summed = np.zeros_like(p_u)
-    sent: dict[int, tuple[Float32Array, float]] = {}
-    for t in range(triples if len(history) and unseen else 0):
-        # (u, i, j) of K_u, and the chance of its positive
-        bits = np.uint64(draw(key, 2 * t))
-        chance = np.uint64(draw(key, 2 * t + 1))
-        i = int(history[below(bits, len(history))])
-        j = int(negative(history, below_low(bits, unseen)))
-        # 2. Federated Optimization
-        x_uij = b[i] + p_u @ q[i] - b[j] - p_u @ q[j]  # (4)
-        d = math.exp(-x_uij) / (1 + math.exp(-x_uij))  # (3)
-        updates = {j: (-d * p_u - reg_j * q[j], -d)}  # (5), theta = q_j, b_j
-        # 3. Transmission to Server: pi lets the positive update through
-        if uniform(chance) < pi:
-            updates[i] = (d * p_u - reg_i * q[i], d)  # (5), theta = q_i, b_i
-        for item, (dq, db) in updates.items():
-            before_q, before_b = sent.get(item, (np.zeros_like(p_u), 0.0))
-            sent[item] = (before_q + dq, before_b + db)
-        step = d * (q[i] - q[j]) - reg_u * p_u  # (5), theta = p_u
-        if per_triple:
-            p_u = p_u + alpha * step  # (6) at once, as run
-        else:
-            summed = summed + step
-    return (p_u + alpha * summed).astype(np.float32), sent  # (6), as printed
-
-
-# ---- the same, compiled, on devices `low` to `high`, one after the other -------------------------
+# ---- section 4.2, steps 2 and 3, compiled, on devices `low` to `high`, one after the other -------
+#
+# tests/algorithms/test_fpl.py has the same for one device in plain NumPy.
 #
 # Arrays are taken out of their tuples before the loops, and the loops are flat. Numba counts the
 # references to an array that a loop takes out, hands on or slices, with one atomic instruction

@@ -38,7 +38,6 @@ from pydantic import Field
 from ..core.compiling import njit
 from ..core.contract.declarations import SentArray, Traits, axes, shown
 from ..core.contract.protocols import Catalogue, Histories, rated
-from ..core.contract.settings import Settings
 from ..core.contract.update import Total, Update, add_update, empty_total, gathered
 from ..core.keys import fold, fold_name, folds, select_key
 from ..core.lanes.memory import sealed
@@ -47,6 +46,7 @@ from ..kernels import meta_network
 from ..kernels.adam import AdamStep, adam_step, direction, moment
 from ..kernels.meta_network import MetaSizes
 from ..kernels.sampling import cohort, in_turns, shuffled
+from ._cohort import InCohorts
 
 # Stands for an item where a device has fewer ratings than a batch.
 NONE = np.int32(-1)
@@ -114,7 +114,7 @@ class MetaMFBatches(NamedTuple):
 
 
 @final
-class MetaMF(Settings):
+class MetaMF(InCohorts):
     """Meta matrix factorisation: the server generates a rating predictor for each user, and learns
     from the gradients devices return.
     """
@@ -269,8 +269,7 @@ class MetaMF(Settings):
         federation. Raises InputError for data without ratings.
         """
         rated(catalogue.scale, "metamf")
-        devices = min(self.cohort, catalogue.users) or catalogue.users
-        return self.model_copy(update={"cohort": devices})
+        return super().configured(catalogue)
 
     def default_rounds(self, catalogue: Catalogue) -> int:
         """Returns the number of training rounds if none is asked for: those of `rounds` epochs."""
@@ -344,10 +343,6 @@ class MetaMF(Settings):
         # Batches of each device, the last of which may be short.
         turns = -(-server.ratings.astype(np.int64) // self.batch)
         return in_turns(np.uint64(fold(server.key[0], epoch)), place * m, m, turns)
-
-    def download(self, server: MetaMFServer) -> MetaMFServer:
-        """Returns the whole server state, from which `deliver` makes each user's model."""
-        return server
 
     def deliver(self, download: MetaMFServer, users: Int64Array) -> MetaMFDownload:
         """Returns the models that the meta network makes for `users`: the factored item table and

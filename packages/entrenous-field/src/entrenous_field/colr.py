@@ -39,7 +39,6 @@ from pydantic import Field, model_validator
 from entrenous.core.compiling import njit
 from entrenous.core.contract.declarations import SentArray, Traits, axes, rows
 from entrenous.core.contract.protocols import Catalogue, Histories
-from entrenous.core.contract.settings import Settings
 from entrenous.core.contract.update import Total, Update, real
 from entrenous.core.keys import below, draw, fold, fold_name, folds, normals
 from entrenous.core.lanes.simd import LANES
@@ -48,7 +47,8 @@ from entrenous.kernels import bpr_mf
 from entrenous.kernels.averaging import moved_by
 from entrenous.kernels.logistic import logistic
 from entrenous.kernels.ncf import NCFData
-from entrenous.kernels.sampling import cohort, count_gaps, fill_gaps, shuffle
+from entrenous.kernels.sampling import count_gaps, fill_gaps, shuffle
+from entrenous.systems._cohort import InCohorts
 from entrenous.systems._federated_ncf import data_of
 
 
@@ -125,7 +125,7 @@ class _CoLRRoom(NamedTuple):
 
 
 @final
-class CoLR(Settings):
+class CoLR(InCohorts):
     """CoLR: logistic matrix factorisation whose devices send low-rank updates of the item table."""
 
     factors: int = Field(64, ge=1, le=1024, description="F, the length of p_u and q_i")
@@ -188,15 +188,6 @@ class CoLR(Settings):
 
     # ---- the federation --------------------------------------------------------------------------
 
-    def configured(self, catalogue: Catalogue) -> Self:
-        """Returns a copy of the settings in which the cohort is a number of devices."""
-        cohort = min(self.cohort, catalogue.users) or catalogue.users
-        return self.model_copy(update={"cohort": cohort})
-
-    def default_rounds(self, catalogue: Catalogue) -> int:
-        """Returns the number of training rounds if none is asked for: the setting `rounds`."""
-        return self.rounds
-
     def search_space(self) -> dict[str, str]:
         """Returns the ranges that a search of settings draws from by default."""
         return {"learning_rate": "0.05..5:log", "reg": "0.00001..0.01:log", "rank": "4..32:log"}
@@ -222,10 +213,6 @@ class CoLR(Settings):
                     drawn[k] -= (drawn[k] * before).sum() * before
             drawn[k] /= np.sqrt((drawn[k] * drawn[k]).sum())
         return (np.sqrt(self.factors / self.rank) * drawn).astype(np.float32)
-
-    def select(self, server: CoLRServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """Draws the devices of a round uniformly at random."""
-        return cohort(key, self.cohort or catalogue.users, catalogue.users)
 
     def download(self, server: CoLRServer) -> CoLRDownload:
         """Returns Q and B_t, which every device of the round receives whole."""

@@ -47,8 +47,8 @@ from entrenous.core.keys import fold_name, folds, normals
 from entrenous.core.lanes.memory import owners_of
 from entrenous.core.types import Float32Array, Float64Array, Int64Array, UInt64Array
 from entrenous.kernels import biased_mf, bpr_mf
-from entrenous.kernels.sampling import cohort
 from entrenous.privacy.decoys import COUNTED, SendsDecoys
+from entrenous.systems._cohort import InCohorts
 
 # The least number of ratings that an item is taken to have where decoys hide it.
 FEWEST = 5.0
@@ -104,7 +104,7 @@ class FBALFBayesDevices(NamedTuple):
 
 
 @final
-class FBALFBayes(SendsDecoys):
+class FBALFBayes(InCohorts, SendsDecoys):
     """FBALF-Bayes: rating prediction by a variational Bayesian ensemble with user and item biases,
     in the messages of FBALF.
     """
@@ -237,12 +237,7 @@ class FBALFBayes(SendsDecoys):
         is rated.
         """
         rated(catalogue.scale, "fbalf-bayes")
-        devices = min(self.cohort, catalogue.users) or catalogue.users
-        return self.model_copy(update={"cohort": devices})
-
-    def default_rounds(self, catalogue: Catalogue) -> int:
-        """Returns the number of training rounds if none is asked for: the setting `rounds`."""
-        return self.rounds
+        return super().configured(catalogue)
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
         """Returns the sizes of the declared arrays: the rows that a device sends at most (rows) and
@@ -277,10 +272,6 @@ class FBALFBayes(SendsDecoys):
         p = np.zeros((len(users), self.members, self.factors), np.float32)
         offset = np.zeros((len(users), self.members), np.float32)
         return FBALFBayesDevices(p, offset, folds(fold_name(key, "decoys"), users))
-
-    def select(self, server: FBALFBayesServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """Draws the devices of a round, `cohort` of them."""
-        return cohort(key, self.configured(catalogue).cohort, catalogue.users)
 
     def download(self, server: FBALFBayesServer) -> FBALFBayesDownload:
         """Returns the model as every device receives it, with the variance noise / (ratings of the

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
+from typing import Annotated, ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 from pydantic import Field
@@ -41,14 +41,13 @@ from pydantic import Field
 from entrenous.core.contract.declarations import SentArray, Traits, axes, rows
 from entrenous.core.contract.own_rows import OwnRows
 from entrenous.core.contract.protocols import Catalogue, Histories
-from entrenous.core.contract.settings import Settings
 from entrenous.core.contract.update import Total, Update, real
 from entrenous.core.keys import fold_name, folds, normals
 from entrenous.core.lanes.memory import owners_of, starts_of
 from entrenous.core.types import BoolArray, Float32Array, Int64Array
 from entrenous.kernels import bpr_mf
 from entrenous.kernels.logistic import logistic
-from entrenous.kernels.sampling import cohort
+from entrenous.systems._cohort import InCohorts
 
 from ._own_items import first_score, sizes_of
 from .kernels import own_items
@@ -86,7 +85,7 @@ class FedRAPDevices(NamedTuple):
 
 
 @final
-class FedRAP(Settings):
+class FedRAP(InCohorts):
     """Additive personalisation: each device adds its own view of an item to a common one, and
     shares the common one alone.
     """
@@ -143,15 +142,6 @@ class FedRAP(Settings):
         """True unless each device trains alone."""
         return self.aggregation == "on"
 
-    def configured(self, catalogue: Catalogue) -> Self:
-        """Returns a copy of the settings in which the cohort is a number of devices."""
-        devices = min(self.cohort, catalogue.users) or catalogue.users
-        return self.model_copy(update={"cohort": devices})
-
-    def default_rounds(self, catalogue: Catalogue) -> int:
-        """Returns the number of training rounds if none is asked for: the setting `rounds`."""
-        return self.rounds
-
     def search_space(self) -> dict[str, str]:
         """Returns the ranges that a search of settings draws from by default."""
         return {
@@ -176,14 +166,6 @@ class FedRAP(Settings):
         first = first_score(key, self.factors)
         seed = np.array([fold_name(key, "own")], np.uint64).view(np.int64)
         return FedRAPServer(normals(keys, self.factors, 1.0), first, seed, np.zeros(1, np.int64))
-
-    def select(self, server: FedRAPServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """Draws the devices of a round, uniformly at random."""
-        return cohort(key, self.configured(catalogue).cohort, catalogue.users)
-
-    def download(self, server: FedRAPServer) -> FedRAPServer:
-        """Returns the model of the server, which every device receives whole."""
-        return server
 
     def aggregate(self, server: FedRAPServer, total: Total) -> FedRAPServer:
         """Returns the new model: the mean of the devices' C (4), as C and the mean of their

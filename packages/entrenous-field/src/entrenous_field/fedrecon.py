@@ -20,20 +20,19 @@ rates, steps and batches that the authors publish for MovieLens (google-research
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
+from typing import Annotated, ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 from pydantic import Field
 
 from entrenous.core.contract.declarations import SentArray, axes, rows, weight
 from entrenous.core.contract.protocols import Catalogue, Histories
-from entrenous.core.contract.settings import Settings
 from entrenous.core.contract.update import Total, Update, real
 from entrenous.core.keys import fold_name, folds, normals
 from entrenous.core.types import Float32Array, Int64Array
 from entrenous.kernels import bpr_mf
 from entrenous.kernels.averaging import moved_by
-from entrenous.kernels.sampling import cohort
+from entrenous.systems._cohort import InCohorts
 
 from .kernels.reconstruction import (
     Reconstructed,
@@ -57,7 +56,7 @@ class FedReconDevices(NamedTuple):
 
 
 @final
-class FedRecon(Settings):
+class FedRecon(InCohorts):
     """Federated reconstruction: each device rebuilds its user's vector in every round from half of
     its examples, and the items learn from the other half.
     """
@@ -132,15 +131,6 @@ class FedRecon(Settings):
         ),
     )
 
-    def configured(self, catalogue: Catalogue) -> Self:
-        """Returns a copy of the settings in which the cohort is a number of devices."""
-        devices = min(self.cohort, catalogue.users) or catalogue.users
-        return self.model_copy(update={"cohort": devices})
-
-    def default_rounds(self, catalogue: Catalogue) -> int:
-        """Returns the number of training rounds if none is asked for: the setting `rounds`."""
-        return self.rounds
-
     def search_space(self) -> dict[str, str]:
         """Returns the ranges that a search of settings draws from by default."""
         return {
@@ -169,14 +159,6 @@ class FedRecon(Settings):
     ) -> FedReconDevices:
         """Returns a private state without arrays: nothing local lasts beyond a round."""
         return FedReconDevices()
-
-    def select(self, server: FedReconModel, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """Draws S^(t), m clients uniformly at random (line 3)."""
-        return cohort(key, self.configured(catalogue).cohort, catalogue.users)
-
-    def download(self, server: FedReconModel) -> FedReconModel:
-        """Returns g^(t), which every client receives whole."""
-        return server
 
     def aggregate(self, server: FedReconModel, total: Total) -> FedReconModel:
         """Returns g^(t+1) <- g^(t) + eta_s sum_i (n_i / n) Delta_i (lines 6 and 7)."""

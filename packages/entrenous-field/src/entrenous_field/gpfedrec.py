@@ -20,19 +20,18 @@ MovieLens-1M (6,040 users, 3,706 items) would have 2.9 GB of each.
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
+from typing import Annotated, ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 from pydantic import Field
 
 from entrenous.core.contract.declarations import SentArray, axes, shown
 from entrenous.core.contract.protocols import Catalogue, Histories
-from entrenous.core.contract.settings import Settings
 from entrenous.core.contract.update import Total, Update, gathered
 from entrenous.core.keys import fold_name, folds, normals
 from entrenous.core.types import BoolArray, Float32Array, Float64Array, Int64Array
 from entrenous.kernels import ncf
-from entrenous.kernels.sampling import cohort
+from entrenous.systems._cohort import InCohorts
 from entrenous.systems._federated_ncf import Layers, data_of
 
 from .kernels import graph_ncf
@@ -70,7 +69,7 @@ class GPFedRecDevices(NamedTuple):
 
 
 @final
-class GPFedRec(Settings):
+class GPFedRec(InCohorts):
     """Graph-guided personalisation: each user's item table is held to the mean of those of similar
     users, which the server finds by comparing everybody's.
     """
@@ -148,15 +147,6 @@ class GPFedRec(Settings):
         ),
     )
 
-    def configured(self, catalogue: Catalogue) -> Self:
-        """Returns a copy of the settings in which the cohort is a number of devices."""
-        devices = min(self.cohort, catalogue.users) or catalogue.users
-        return self.model_copy(update={"cohort": devices})
-
-    def default_rounds(self, catalogue: Catalogue) -> int:
-        """Returns the number of training rounds if none is asked for: the setting `rounds`."""
-        return self.rounds
-
     def search_space(self) -> dict[str, str]:
         """Returns the ranges that a search of settings draws from by default."""
         return {
@@ -201,14 +191,6 @@ class GPFedRec(Settings):
             np.zeros((m, catalogue.items, self.factors), np.float32),
             np.zeros(m, bool),
         )
-
-    def select(self, server: GPFedRecServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """Draws the devices of a round uniformly at random."""
-        return cohort(key, self.configured(catalogue).cohort, catalogue.users)
-
-    def download(self, server: GPFedRecServer) -> GPFedRecServer:
-        """Returns the whole server state, from which `deliver` takes each user's R_u."""
-        return server
 
     def deliver(self, download: GPFedRecServer, users: Int64Array) -> GPFedRecDownload:
         """Returns the global table, and R_u of each device."""

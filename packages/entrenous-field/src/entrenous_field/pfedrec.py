@@ -23,7 +23,7 @@ the same. It scores untouched rows by the Q of the round before.
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
+from typing import Annotated, ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 from pydantic import Field
@@ -31,13 +31,12 @@ from pydantic import Field
 from entrenous.core.contract.declarations import SentArray, Traits, axes, rows
 from entrenous.core.contract.own_rows import OwnRows
 from entrenous.core.contract.protocols import Catalogue, Histories
-from entrenous.core.contract.settings import Settings
 from entrenous.core.contract.update import Total, Update, add_devices, real, tabled
 from entrenous.core.errors import NonFiniteError
 from entrenous.core.keys import fold_name, folds, normals
 from entrenous.core.types import BoolArray, Float32Array, Int64Array
 from entrenous.kernels import bpr_mf
-from entrenous.kernels.sampling import cohort
+from entrenous.systems._cohort import InCohorts
 
 from ._own_items import first_score, sizes_of
 from .kernels import own_items
@@ -66,7 +65,7 @@ class PFedRecDevices(NamedTuple):
 
 
 @final
-class PFedRec(Settings):
+class PFedRec(InCohorts):
     """Personalised federated recommendation: each device has its own score function, and its own
     view of the items, tuned from the mean of all views.
     """
@@ -119,15 +118,6 @@ class PFedRec(Settings):
         """True unless each device trains alone."""
         return self.aggregation == "on"
 
-    def configured(self, catalogue: Catalogue) -> Self:
-        """Returns a copy of the settings in which the cohort is a number of devices."""
-        devices = min(self.cohort, catalogue.users) or catalogue.users
-        return self.model_copy(update={"cohort": devices})
-
-    def default_rounds(self, catalogue: Catalogue) -> int:
-        """Returns the number of training rounds if none is asked for: the setting `rounds`."""
-        return self.rounds
-
     def search_space(self) -> dict[str, str]:
         """Returns the ranges that a search of settings draws from by default."""
         return {
@@ -150,14 +140,6 @@ class PFedRec(Settings):
         """
         q = normals(folds(fold_name(key, "q"), np.arange(catalogue.items)), self.factors, 1.0)
         return PFedRecServer(q, first_score(key, self.factors))
-
-    def select(self, server: PFedRecServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """Draws the devices of a round, uniformly at random."""
-        return cohort(key, self.configured(catalogue).cohort, catalogue.users)
-
-    def download(self, server: PFedRecServer) -> PFedRecServer:
-        """Returns the model of the server, which every device receives whole."""
-        return server
 
     def aggregate(self, server: PFedRecServer, total: Total) -> PFedRecServer:
         """Returns the new model: the mean of all Q_u (5), as Q and the mean of their moves."""
