@@ -191,17 +191,6 @@ class GMFModel(GossipModel):
             self.shape,
         )
 
-    def leads(
-        self, a: Arrivals, nodes: Any, data: DeviceData
-    ) -> tuple[Float64Array, Float64Array, Float64Array]:
-        """Compares how received models and the own ones rank the weighting items. Returns the mean
-        share of candidates that stand behind, its lead over the own model's, and the variance of
-        the lead, float64 [m] each.
-        """
-        return gmf_node.leads(
-            a.pool, a.own, a.received, nodes.user, a.who, data.weighing, self.shape
-        )
-
     def score(
         self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData
     ) -> Float32Array:
