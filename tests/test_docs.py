@@ -8,6 +8,7 @@ import re
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from paths import ROOT, SHARED, SOURCE, real
@@ -23,9 +24,9 @@ OTHERS = (ROOT / "lab", ROOT / "packages")  # the other distributions
 EXAMPLE = ROOT / "docs" / "examples" / "my_algo.py"
 
 
-def blocks(language: str) -> list[str]:
-    """The code of one language in docs/add-your-own.md, block by block."""
-    return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), re.S)
+def blocks(language: str, page: Path = PAGE) -> list[str]:
+    """The code of one language in a page, docs/add-your-own.md, block by block."""
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.S)
 
 
 def test_the_algorithm_of_the_documentation_is_a_file_of_60_lines() -> None:
@@ -52,6 +53,18 @@ def test_the_python_of_the_documentation_runs_as_written(
     )
     assert 0 < page.run.metrics["first_place@10"] < 1
     page.test_my_algorithm_keeps_its_contract()
+
+
+def test_a_model_that_was_kept_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    testclient = pytest.importorskip("fastapi.testclient")
+    monkeypatch.chdir(tmp_path)
+    page: dict[str, Any] = {}
+    # The blocks after these log with libraries that tests do not need.
+    for code in blocks("python", PAGE.with_name("keep.md"))[:2]:
+        exec(compile(code, "keep.md", "exec", dont_inherit=True), page)
+    app = testclient.TestClient(page["app"])
+    assert app.get("/recommend/1?n=1").json() == ["12"]
+    assert app.get("/recommend/nobody").status_code == 404
 
 
 def test_the_readme_opens_with_its_purpose_an_example_and_what_is_not_protected() -> None:
