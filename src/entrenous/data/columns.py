@@ -46,46 +46,44 @@ from .unread import denies, labels_among, look_at, refused_action
 from .visits import VisitColumns, with_visits
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
+def _names(**of_role: str) -> dict[str, tuple[str, ...]]:
+    return {role: tuple(text.split()) for role, text in of_role.items()}
 
 
 # The usual names of the columns that make rows, in order of preference; see `plain` for how they
 # are compared.
-USUAL: dict[str, tuple[str, ...]] = {
-    "user": _names(
+USUAL = _names(
+    user=(
         "user_id user uid u user_idx user_index user_name customer_id customer account_id"
         " reviewer_id member_id"
     ),
-    "item": _names(
+    item=(
         "item_id item iid i item_idx item_index movie_id movie film_id venue_id poi_id poi"
         " location_id place_id business_id song_id track_id artist_id book_id isbn product_id"
         " product asin parent_asin article_id pin_id video_id news_id anime_id app_id"
     ),
-    "value": _names(
-        "rating value ratings score stars star count counts plays play_count weight overall"
-    ),
-    "time": _names(
+    value="rating value ratings score stars star count counts plays play_count weight overall",
+    time=(
         "timestamp time utc utc_time unix_time unix_review_time datetime date ts created_at epoch"
     ),
-}
+)
 # Those of a column that has the role only where none has a name above.
-KIN: dict[str, tuple[str, ...]] = {
-    "user": _names("client client_id account member visitor visitor_id reader buyer"),
-    "item": _names(
+KIN = _names(
+    user="client client_id account member visitor visitor_id reader buyer",
+    item=(
         "movie film venue place song track artist album album_id book article sku video game"
         " game_id business recipe_id"
     ),
-}
+)
 # So many of them, the first ones, say the role themselves.
 SURE = 2
 # Those of the columns that describe items.
-FEATURES: dict[str, tuple[str, ...]] = {
-    "title": _names("title movie_title name item_name item_title product_title book_title"),
-    "category": _names("category categories genres genre root_category class class_name tags"),
-    "lat": _names("lat latitude"),
-    "lon": _names("lon lng long longitude"),
-}
+FEATURES = _names(
+    title="title movie_title name item_name item_title product_title book_title",
+    category="category categories genres genre root_category class class_name tags",
+    lat="lat latitude",
+    lon="lon lng long longitude",
+)
 
 
 def plain(name: str) -> str:

@@ -88,15 +88,15 @@ class Vocabulary:
     @cached_property
     def given(self) -> Array:
         """All ids in index order in the type in which they came: int [n] or text [n]."""
-        return self.ids.astype(self.whole) if self.whole else self.ids
+        return self.typed(self.ids)
 
-    def typed(self, names: Sequence[str]) -> Array:
+    def typed(self, names: Array | Sequence[str]) -> Array:
         """Returns ids, known or not, in the type in which these came; all as text where one is no
         whole number.
         """
         texts = np.array(names, dtype=object)
         try:
-            return texts.astype(self.whole) if self.whole else texts
+            return texts.astype(self.whole or object)
         except (ValueError, OverflowError):
             return texts
 

@@ -220,11 +220,6 @@ def exported(tmp_path):
             lambda text: json.dumps({**json.loads(text), "whole": ["evil", ""]}),
             "split.json: does not describe a split",
         ),
-        (
-            "split.json",
-            lambda text: json.dumps({**json.loads(text), "whole": ["int8", ""]}),
-            "split: user ids are others; expected whole numbers of the type int8",
-        ),
     ],
 )
 def test_a_spoiled_export_is_refused_with_its_place(file, change, said, tmp_path):

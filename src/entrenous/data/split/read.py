@@ -224,20 +224,11 @@ def _ids(folder: Path, about: AboutSplit) -> SplitIds:
         for label in table.frame.columns
         if label.startswith(FEATURE)
     }
-    ids = SplitIds(
+    return SplitIds(
         Vocabulary(users, kind="user", whole=of_users),
         Vocabulary(_text(table, "item"), kind="item", whole=of_items),
         features,
     )
-    for names in (ids.users, ids.items):
-        try:
-            names.given  # noqa: B018
-        except (ValueError, OverflowError):
-            expected = f"whole numbers of the type {names.whole}, as {ABOUT} says"
-            raise InputError(
-                str(folder), f"{names.kind} ids are others", expected=expected
-            ) from None
-    return ids
 
 
 def _present(folder: Path, stem: str) -> bool:
