@@ -40,7 +40,8 @@ def check(name_or_path: str, given: Mapping[str, str]) -> Interactions:
         else:
             return data
         # What is said stays, so that this ends.
-        more = {**_options_of(remedy), **said}
+        # Options in the order in which they were met.
+        more = {**said, **_options_of(remedy), **said}
         if more == said:
             break
         said = more
