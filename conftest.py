@@ -14,8 +14,12 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from multiprocessing.util import Finalize
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from entrenous.data.interactions import Interactions
 
 if "hypothesis" in sys.modules:
     # as a rule it is, as a plugin of pytest; it takes a second to import, so it is not where nobody
@@ -173,3 +177,11 @@ def forked_children(monkeypatch: pytest.MonkeyPatch) -> None:
     from forked import Forked
 
     monkeypatch.setattr(subprocess, "Popen", Forked)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Interactions:
+    """The rows of a shop, for a module that makes none of its own."""
+    from command_line import shop
+
+    return shop(tmp_path_factory.mktemp("shop"))

@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 import pytest
-from command_line import shop, write_shop
+from command_line import with_fewer_test_rows, write_shop
 from entrenous_lab.search.__main__ import main
 from entrenous_lab.search.space import Choices, Range, read_space
 from entrenous_lab.search.tpe import COMPLETE, SearchFound, SearchRequest, try_space
@@ -21,17 +21,8 @@ from forked import Forked
 
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
-from entrenous.data.split.export import write
-from entrenous.data.split.types import Held
-from entrenous.runs.options import RunPlan
-from entrenous.runs.pipeline import material
 
 SPACE = {"learning_rate": "0.001..1:log", "factors": "2..6", "pi": "0.5,1"}
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Interactions:
-    return shop(tmp_path_factory.mktemp("shop"))
 
 
 def search(algorithm: str, data: str | Interactions, **options: Any) -> SearchFound:
@@ -155,11 +146,8 @@ def test_the_same_search_every_time_and_the_same_beginning_of_a_longer_one(
 
 def test_test_rows_change_nothing(data: Interactions, tmp_path: Path) -> None:
     """Half of the test rows are taken away; the search goes the same way to the last digit."""
-    (part,) = material(RunPlan(algorithm="pfpl+", protocol="temporal-80-20"), data).parts
-    half = Held(part.test.rows.select(part.test.rows.item % 2 == 0))
-    folders = [write(part, tmp_path / "whole"), write(part._replace(test=half), tmp_path / "half")]
+    folders = with_fewer_test_rows(data, tmp_path)
     whole, less = (searched(str(folder), protocol="given", trials=12) for folder in folders)
-    assert 0 < len(half.rows) < len(part.test.rows)
     assert whole["rows"] == less["rows"]
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import shop
 from entrenous_lab.search.tpe import SearchFound, SearchRequest, try_space
 
 import entrenous.runs.tuning.grid as tuning
@@ -40,11 +39,6 @@ def two() -> Iterator[Kept]:
 def kept(two: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     """A search that asks for workers gets those that are there."""
     monkeypatch.setattr(tuning, "ProcessPoolExecutor", lambda *_, **__: two)
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Interactions:
-    return shop(tmp_path_factory.mktemp("shop"))
 
 
 def searched(data: Interactions, **options: Any) -> SearchFound:

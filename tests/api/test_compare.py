@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import Command, shop, write_shop
+from command_line import Command, write_shop
 from small_data import interactions
 
 import entrenous
@@ -28,11 +28,6 @@ NAMES = ["popular", "random", "pfpl+"]
 def compare(algorithms: list[Any], data: Any = "ml-100k", **options: Any) -> dict[str, Any]:
     """A comparison, with errors in the words of the command line."""
     return compared(CompareKeywords(algorithms, data, **{"progress": False, **options})).found
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Interactions:
-    return shop(tmp_path_factory.mktemp("shop"))
 
 
 @pytest.fixture(scope="module")

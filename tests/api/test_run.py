@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from command_line import shop
 from paths import ROOT
 from scipy import sparse
 
@@ -36,11 +35,6 @@ NEWCOMERS: dict[str, dict[str, Any]] = {
     "fedfast-gmf": {"clusters": 2},
 }
 MyAlgorithm: Any = load_place(str(EXAMPLE))
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Interactions:
-    return shop(tmp_path_factory.mktemp("shop"))
 
 
 @pytest.fixture(scope="module")

@@ -72,24 +72,25 @@ def test_zero_and_minus_zero_are_equal():
     ]
 
 
-def test_sampled_ranks_count_better_candidates_and_ties_by_place():
-    scores, place = np.array([[1, 5, 3, 3, 2]], np.float32), np.array([0, 1, 3, 2, 4], np.int32)
+def among(scores, candidates, *, known=ALL, place=IN_ORDER):
+    """The ranks of items 2 and 4 among their candidates, and how many compete."""
     rank, competing = np.empty(2, np.int64), np.empty(2, np.int64)
-    item, candidates = np.array([2, 4], np.int32), np.array([[0, 3, 1], [0, 1, -1]], np.int32)
-    ranks_among(scores, np.zeros(2, np.int64), item, candidates, ALL, place, rank, competing)
-    assert rank.tolist() == [3, 2]  # items 1 and 3 precede item 2; item 1 precedes item 4
-    assert competing.tolist() == [4, 3]
+    scores, candidates = np.array([scores], np.float32), np.array(candidates, np.int32)
+    item = np.array([2, 4], np.int32)
+    ranks_among(scores, np.zeros(2, np.int64), item, candidates, known, place, rank, competing)
+    return rank.tolist(), competing.tolist()
+
+
+def test_sampled_ranks_count_better_candidates_and_ties_by_place():
+    place = np.array([0, 1, 3, 2, 4], np.int32)
+    # Items 1 and 3 precede item 2; item 1 precedes item 4.
+    found = among([1, 5, 3, 3, 2], [[0, 3, 1], [0, 1, -1]], place=place)
+    assert found == ([3, 2], [4, 3])
 
 
 def test_unknown_candidates_stand_behind_and_an_unknown_item_is_missed():
-    scores, known = (
-        np.array([[9, 5, 3, 3, 2]], np.float32),
-        np.array([False, True, True, True, False]),
-    )
-    rank, competing = np.empty(2, np.int64), np.empty(2, np.int64)
-    item, candidates = np.array([2, 4], np.int32), np.array([[0, 1], [1, 2]], np.int32)
-    ranks_among(scores, np.zeros(2, np.int64), item, candidates, known, IN_ORDER, rank, competing)
-    assert (rank.tolist(), competing.tolist()) == ([2, 3], [3, 2])
+    known = np.array([False, True, True, True, False])
+    assert among([9, 5, 3, 3, 2], [[0, 1], [1, 2]], known=known) == ([2, 3], [3, 2])
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

@@ -72,6 +72,19 @@ class Printed(NamedTuple):
         return lines[0].removeprefix("error: ")
 
 
+def with_fewer_test_rows(data: Interactions, folder: Path) -> list[Path]:
+    """Folders of two splits of some rows, of which one has half of the other's test rows."""
+    from entrenous.data.split.export import write
+    from entrenous.data.split.types import Held
+    from entrenous.runs.options import RunPlan
+    from entrenous.runs.pipeline import material
+
+    (part,) = material(RunPlan(algorithm="popular", protocol="temporal-80-20"), data).parts
+    half = Held(part.test.rows.select(part.test.rows.item % 2 == 0))
+    assert 0 < len(half.rows) < len(part.test.rows)
+    return [write(part, folder / "whole"), write(part._replace(test=half), folder / "half")]
+
+
 class Command:
     """`entrenous ARGUMENTS` in this process: command("run", "popular", "--data", path)."""
 

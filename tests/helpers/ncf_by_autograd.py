@@ -99,6 +99,13 @@ def drawn(
     return out
 
 
+def adam_step(first, second, rows, g, t: int, epsilon: float):
+    """Adam's step t for some rows, without its rate; moves their moments in place."""
+    first[rows] = 0.9 * first[rows] + 0.1 * g
+    second[rows] = 0.999 * second[rows] + 0.001 * g * g
+    return first[rows] / (1 - 0.9**t) / (np.sqrt(second[rows] / (1 - 0.999**t)) + epsilon)
+
+
 def trained(shape, layers, rates: ncf.NCFRates, parts, data: ncf.NCFData, d: int, anchors=None):
     """The model of device d after its epochs, and the set of items that it touched."""
     slope, factors, touched = grad(loss), shape.factors, set()
@@ -124,13 +131,7 @@ def trained(shape, layers, rates: ncf.NCFRates, parts, data: ncf.NCFData, d: int
                 rows = sorted({i for i, _ in batch}) if name == "item" else slice(None)
                 g = gradient[name][rows]
                 if rates.adam:
-                    first[name][rows] = 0.9 * first[name][rows] + 0.1 * g
-                    second[name][rows] = 0.999 * second[name][rows] + 0.001 * g * g
-                    g = (
-                        first[name][rows]
-                        / (1 - 0.9**t)
-                        / (np.sqrt(second[name][rows] / (1 - 0.999**t)) + float(rates.epsilon))
-                    )
+                    g = adam_step(first[name], second[name], rows, g, t, float(rates.epsilon))
                 parts[name] = parts[name].copy()
                 parts[name][rows] -= speed[name] * g
     return parts, touched

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import Command, shop, write_shop
+from command_line import Command, write_shop
 from small_data import interactions
 from small_federations import when_and_where
 from stored_runs import Page
@@ -38,11 +38,6 @@ FEDERATED: dict[str, Any] = {
     name: made for name, made in algorithms().items() if is_federated(made())
 }
 SMALL: dict[str, Any] = {"protocol": "loo-20", "rounds": 6, "settings": {"factors": 5}}
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Interactions:
-    return shop(tmp_path_factory.mktemp("shop"))
 
 
 @pytest.fixture

@@ -32,11 +32,6 @@ SMALL: dict[str, Any] = {"protocol": "loo-20", "rounds": 6, "settings": {"factor
 FEDERATED = ["pfpl+", "sfpl+", "fcf"]
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Interactions:
-    return shop(tmp_path_factory.mktemp("shop"))
-
-
 def result(one: RunResult) -> tuple[Any, ...]:
     """All that must not change."""
     names = (

@@ -364,6 +364,12 @@ def looks(run: store.StoredRun) -> list[tuple[str, int, Any]]:
     return [(line["phase"], line["round"], line["validation"]) for line in run.trace]
 
 
+def same_search(finished: Any, searched: store.StoredRun, stored: store.StoredRun) -> bool:
+    """Whether a search that went on ended as one without interruption, and looked where it did."""
+    same = all(finished.get(name) == searched.manifest.get(name) for name in KEPT)
+    return same and looks(stored) == looks(searched)
+
+
 @pytest.mark.parametrize(("checkpoint_every", "before_the_end"), [(1, 0), (4, 1), (7, 3), (4, 7)])
 def test_the_search_for_the_best_round_goes_on_where_it_stopped(
     checkpoint_every: int,
@@ -384,10 +390,7 @@ def test_the_search_for_the_best_round_goes_on_where_it_stopped(
     )
     options = RunOptions(checkpoint_every=checkpoint_every)
     finished = resume(path.name, root=tmp_path, options=options)
-    assert {name: finished.manifest.get(name) for name in KEPT} == {
-        name: searched.manifest.get(name) for name in KEPT
-    }
-    assert looks(store.read(path.name, tmp_path)) == looks(searched)
+    assert same_search(finished.manifest, searched, store.read(path.name, tmp_path))
 
 
 @pytest.mark.parametrize("at", [1, 3])
@@ -406,10 +409,7 @@ def test_a_search_that_is_over_is_not_searched_again(
         root=tmp_path,
         progress=lambda done, total, what: rounds.append(done) if what == "round" else None,
     )
-    assert {name: finished.manifest.get(name) for name in KEPT} == {
-        name: searched.manifest.get(name) for name in KEPT
-    }
-    assert looks(store.read(path.name, tmp_path)) == looks(searched)
+    assert same_search(finished.manifest, searched, store.read(path.name, tmp_path))
     assert rounds == list(
         range(at - 1, searched.manifest["rounds"] + 1)
     )  # the report of round `at` came before its checkpoint

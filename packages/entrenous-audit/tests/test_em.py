@@ -187,32 +187,26 @@ def test_sums_are_watched_as_long_as_they_are_trained(small: Any) -> None:
     assert len(observe("fcf", small, **short).rounds) == 23
 
 
-@pytest.mark.slow
-@some("knows, expected", [(0.0, 0.571), (0.1, 0.822)])
-def test_fcf_in_sums_of_a_hundred_comes_apart_on_movielens(knows: float, expected: float) -> None:
-    """With the noise and the sums that `private` had before it brought a tested set."""
-    protect = {"noise": 0.3, "people": 100, "noise_by": "server"}
-    asked: Any = {"view": "sum", "profile": "private", "protect": protect}
-    transcript = observe("fcf", movielens(), **asked, knows=knows)
-    assert found(transcript, movielens())["r_precision"] == pytest.approx(expected, abs=0.03)
+LONG = {"rounds": 100, "cohort": 100}
 
 
 @pytest.mark.slow
 @some(
-    "algorithm, rounds, knows, expected",
+    "algorithm, knows, expected, noise, options",
     [
-        ("pfpl+", 90, 0.0, 0.521),
-        ("pfpl+", 90, 0.1, 0.629),
-        ("fedmf", 100, 0.0, 0.473),
-        ("fedmf", 100, 0.1, 0.512),
+        ("fcf", 0.0, 0.571, 0.3, {}),
+        ("fcf", 0.1, 0.822, 0.3, {}),
+        ("pfpl+", 0.0, 0.521, 0.1, {"rounds": 90, "cohort": 100}),
+        ("pfpl+", 0.1, 0.629, 0.1, {"rounds": 90, "cohort": 100}),
+        pytest.param("fedmf", 0.0, 0.473, 0.1, LONG, marks=pytest.mark.beside),
+        pytest.param("fedmf", 0.1, 0.512, 0.1, LONG, marks=pytest.mark.beside),
     ],
 )
-@pytest.mark.beside
-def test_learnt_vectors_in_sums_of_a_hundred_come_apart_on_movielens(
-    algorithm: str, rounds: int, knows: float, expected: float
+def test_sums_of_a_hundred_come_apart_on_movielens(
+    algorithm: str, knows: float, expected: float, noise: float, options: dict[str, int]
 ) -> None:
     """With the noise and the sums that `private` had before it brought a tested set."""
-    protect = {"noise": 0.1, "people": 100, "noise_by": "server"}
-    asked: Any = {"view": "sum", "profile": "private", "protect": protect, "cohort": 100}
-    transcript = observe(algorithm, movielens(), **asked, rounds=rounds, knows=knows)
+    protect = {"noise": noise, "people": 100, "noise_by": "server"}
+    asked: Any = {"view": "sum", "profile": "private", "protect": protect, **options}
+    transcript = observe(algorithm, movielens(), **asked, knows=knows)
     assert found(transcript, movielens())["r_precision"] == pytest.approx(expected, abs=0.03)

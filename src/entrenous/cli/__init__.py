@@ -76,12 +76,11 @@ def _end_with_code(arguments: Sequence[str] | None) -> None:
             _fail(one_line(f"{type(bug).__name__}: {bug}"), _code(words, bug))
         if os.environ.get("ENTRENOUS_DEBUG"):
             raise
-        from ..core.registry.own import own_line
+        from ..core.registry.own import own_error
 
         # An error in the user's own algorithm is no bug of entrenous: the line names its place.
-        where = own_line(bug)
-        if where:
-            said = f"{where}: {type(bug).__name__}: {one_line(str(bug), 300)}"
+        said = own_error(bug)
+        if said:
             _fail(one_line(f"{said}; ENTRENOUS_DEBUG=1 shows how it came to that"))
         if isinstance(bug, ModuleNotFoundError) and not str(bug.name).startswith("entrenous"):
             # A node may be installed without what it does not use, such as the reader of files.

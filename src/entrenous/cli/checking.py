@@ -49,7 +49,7 @@ def _conformed(algorithm: Any) -> dict[str, Any]:
     for the first rule that it breaks, and for an error of the user's code."""
     from ..core.contract.declared import ContractError, declared
     from ..core.errors import EntrenousError, NonFiniteError
-    from ..core.registry.own import own_line
+    from ..core.registry.own import own_error
     from ..runs.conformance import CHECKED, conform
 
     try:
@@ -62,10 +62,9 @@ def _conformed(algorithm: Any) -> dict[str, Any]:
         raise
     except Exception as bug:
         # An error outside the user's own file is ours, and `main` reports it as such.
-        where = own_line(bug)
-        if not where:
+        said = own_error(bug)
+        if not said:
             raise
-        said = f"{where}: {type(bug).__name__}: {one_line(str(bug), 300)}"
         raise CheckFailed(one_line(said)) from None
 
 

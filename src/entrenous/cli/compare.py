@@ -48,9 +48,7 @@ def compare(
     json:
         Print one JSON object on stdout.
     """
-    from ..api import tables
     from ..api.compare import CompareKeywords, compared
-    from ..api.results import csv_text
 
     # Refused before hours of training, not after.
     for path in table or []:
@@ -59,16 +57,13 @@ def compare(
             raise InputError("--table", f"got {path}", expected=expected)
     with progress_bar() as progress, advice_if_it_diverges():
         asked = CompareKeywords(algorithms, data, progress=progress, **options)
-        comparison = compared(asked, say=say).found
+        comparison = compared(asked, say=say)
     for path in table or []:
-        records = tables.records(comparison)
-        text = csv_text(records) if path.suffix == ".csv" else tables.latex(comparison)
-        path.write_text(text, encoding="utf-8")
-        say(f"table written to {path}")
+        say(f"table written to {comparison.save(path)}")
     if json:
-        emit_json(comparison)
+        emit_json(comparison.found)
     else:
-        _show(comparison)
+        _show(comparison.found)
 
 
 def _show(comparison: ComparisonFound) -> None:

@@ -140,12 +140,8 @@ def reference(algorithm: CentralNCF, parts: Any, way: ncf.NCFRates, epochs: int)
                 rows = touched.get(name, slice(None))
                 g = gradient[name][rows]
                 if way.adam:
-                    first[name][rows] = 0.9 * first[name][rows] + 0.1 * g
-                    second[name][rows] = 0.999 * second[name][rows] + 0.001 * g * g
-                    g = (
-                        first[name][rows]
-                        / (1 - 0.9**t)
-                        / (np.sqrt(second[name][rows] / (1 - 0.999**t)) + float(way.epsilon))
+                    g = ncf_by_autograd.adam_step(
+                        first[name], second[name], rows, g, t, float(way.epsilon)
                     )
                 parts[name] = parts[name].copy()
                 parts[name][rows] -= float(way.item) * g

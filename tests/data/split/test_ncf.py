@@ -117,25 +117,22 @@ def test_without_a_time_the_seed_draws_the_validation_row(folder: Path) -> None:
     }  # a fair draw misses one of three in 20 with probability 0.0009
 
 
-def test_a_negative_that_is_the_held_out_item_does_not_compete_with_itself(folder: Path) -> None:
-    write_ncf(folder, TEST, {**NEGATIVES, "bob": ["i006", *NEGATIVES["bob"][1:]]})
+@pytest.mark.parametrize(
+    ("user", "negative", "left", "note"),
+    [
+        ("bob", "i006", [99, 98, 99, 99], "that are the held-out item itself"),
+        ("ann", "i001", [98, 99, 99, 99], "that their user has a row of"),
+    ],
+)
+def test_a_negative_that_its_user_has_does_not_compete(
+    folder: Path, user: str, negative: str, left: list[int], note: str
+) -> None:
+    write_ncf(folder, TEST, {**NEGATIVES, user: [negative, *NEGATIVES[user][1:]]})
     split = splits("ncf-99", DATA)[0]
     assert split.test.candidates is not None
-    assert (split.test.candidates >= 0).sum(axis=1).tolist() == [
-        99,
-        98,
-        99,
-        99,
-    ] and split.test.candidates[1, 0] == -1
-    assert "test candidates that are the held-out item itself, left out: 1" in split.notes
-
-
-def test_a_negative_that_its_user_has_consumed_is_left_out(folder: Path) -> None:
-    write_ncf(folder, TEST, {**NEGATIVES, "ann": ["i001", *NEGATIVES["ann"][1:]]})
-    split = splits("ncf-99", DATA)[0]
-    assert split.test.candidates is not None
-    assert (split.test.candidates >= 0).sum(axis=1).tolist() == [98, 99, 99, 99]
-    assert "test candidates that their user has a row of, left out: 1" in split.notes
+    assert (split.test.candidates >= 0).sum(axis=1).tolist() == left
+    assert split.test.candidates[left.index(98), 0] == -1
+    assert f"test candidates {note}, left out: 1" in split.notes
 
 
 def test_it_can_be_exported_and_read_back(folder: Path, tmp_path: Path) -> None:

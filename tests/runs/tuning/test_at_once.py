@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import shop, write_shop
+from command_line import write_shop
 from process_tree import command_of, descendants, there, until
 
 from entrenous.core.errors import EntrenousError, InputError
@@ -19,11 +19,6 @@ from entrenous.runs.tuning.grid import TuneRequest, begin, trying, tune
 
 GRID = {"factors": ["3", "6"], "learning_rate": ["0.1", "1e38"]}
 PLAN: dict[str, Any] = {"protocol": "loo-20", "grid": GRID, "rounds": 4, "every": 2, "threads": 1}
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Interactions:
-    return shop(tmp_path_factory.mktemp("shop"))
 
 
 def test_a_grid_is_the_same(data: Interactions) -> None:

@@ -6,21 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Command, shop, write_shop
+from command_line import Command, with_fewer_test_rows, write_shop
 
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
-from entrenous.data.split.export import write
-from entrenous.data.split.types import Held
 from entrenous.evaluation.protocol import evaluate
 from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import material, run
 from entrenous.runs.tuning.grid import tune
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Interactions:
-    return shop(tmp_path_factory.mktemp("shop"))
 
 
 def test_every_combination_is_scored_on_validation_and_the_best_comes_first(
@@ -54,14 +47,11 @@ def test_every_combination_is_scored_on_validation_and_the_best_comes_first(
 
 def test_test_rows_change_nothing(data: Interactions, tmp_path: Path) -> None:
     """Half of the test rows are taken away; what is chosen stays to the last digit."""
-    (part,) = material(RunPlan(algorithm="pfpl+", protocol="temporal-80-20"), data).parts
-    half = Held(part.test.rows.select(part.test.rows.item % 2 == 0))
-    folders = [write(part, tmp_path / "whole"), write(part._replace(test=half), tmp_path / "half")]
+    folders = with_fewer_test_rows(data, tmp_path)
     whole, less = (
         tune("pfpl+", str(folder), protocol="given", grid={"factors": ["3", "6"]}, rounds=4)
         for folder in folders
     )
-    assert 0 < len(half.rows) < len(part.test.rows)
     assert whole["rows"] == less["rows"]
 
 

@@ -81,9 +81,9 @@ def again(file: str, module: str, name: str, values: dict[str, Any]) -> Any:
     return kind(**values)
 
 
-def own_line(wrong: BaseException) -> str:
-    """Returns `file:line` of the last line of a user's own algorithm that an error passed through;
-    "" if there is none.
+def own_error(wrong: BaseException) -> str:
+    """Returns an error with `file:line` of the last line of a user's own algorithm that it passed
+    through; "" if there is none.
     """
     files = set()
     # Another thread may import something meanwhile; some modules are objects of other kinds.
@@ -92,7 +92,8 @@ def own_line(wrong: BaseException) -> str:
             files.add(vars(module).get("__entrenous_place__"))
     for frame in reversed(traceback.extract_tb(wrong.__traceback__)):
         if frame.filename in files:
-            return f"{frame.filename}:{frame.lineno}"
+            said = one_line(str(wrong), 300)
+            return f"{frame.filename}:{frame.lineno}: {type(wrong).__name__}: {said}"
     return ""
 
 
