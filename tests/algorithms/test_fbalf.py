@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_data import few_ratings
+from small_data import few_ratings, visited
 from small_federations import stored
 
 from entrenous.core.keys import key
@@ -53,8 +53,7 @@ class Plain:
 
     def visit(self, d: int, rows: Mixed, t: int) -> tuple[Any, Any, Any]:
         """Local iterations of device d in pass t; its items and their gradients."""
-        part, s = slice(rows.ptr[d], rows.ptr[d + 1]), self.s
-        item, rated, r = rows.item[part], rows.rated[part], rows.value[part].astype(float)
+        (item, rated, r), s = visited(rows, d), self.s
         mean = r[rated].mean() if rated.any() else 3.0
         constant = mean if s["start"] == "mean" else 3.0
         eta, p, bias = s["local_rate"] * s["decay"] ** t, self.p[d].copy(), self.bias[d]

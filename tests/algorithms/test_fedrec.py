@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_data import few_ratings
+from small_data import few_ratings, visited
 
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
@@ -54,8 +54,7 @@ def test_batch_rounds_are_the_papers(data: Interactions) -> None:
     for t in range(3):
         rate, total, count = 0.5 * 0.9**t, np.zeros_like(v), np.zeros(ITEMS)
         for d in EVERYONE:
-            part = slice(rows.ptr[d], rows.ptr[d + 1])
-            item, rated, r = rows.item[part], rows.rated[part], rows.value[part].astype(float)
+            item, rated, r = visited(rows, d)
             own, x = item[rated], u[d].copy()
             for _ in range(2):
                 x -= rate * np.mean(
@@ -93,8 +92,7 @@ def test_stochastic_rounds_are_plain_sgd_device_by_device(model: str, data: Inte
     for t in range(2):
         rate = 0.05 * 0.9**t
         for d in EVERYONE:
-            part = slice(rows.ptr[d], rows.ptr[d + 1])
-            item, rated, r = rows.item[part], rows.rated[part], rows.value[part].astype(float)
+            item, rated, r = visited(rows, d)
             own, root = item[rated], np.sqrt(rated.sum())
             y, x = o[own].sum(axis=0) / root, u[d].copy()
             for i, a in zip(own, r[rated], strict=True):

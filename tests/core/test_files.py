@@ -120,14 +120,18 @@ def test_killed_at_any_step_a_key_is_whole_or_not_there(step: str, tmp_path: Pat
     assert path.read_bytes() in (b"secret", b"another")
 
 
-def test_a_key_that_is_there_is_never_overwritten(tmp_path: Path) -> None:
-    path = tmp_path / "identity.key"
+def kept_key(folder: Path) -> Path:
+    """A key that another one did not take the place of, alone in its folder."""
+    path = folder / "identity.key"
     write_private(path, b"first")
     with pytest.raises(FileExistsError):
         write_private(path, b"second")
-    assert path.read_bytes() == b"first" and [one.name for one in tmp_path.iterdir()] == [
-        "identity.key"
-    ]
+    assert path.read_bytes() == b"first" and list(folder.iterdir()) == [path]
+    return path
+
+
+def test_a_key_that_is_there_is_never_overwritten(tmp_path: Path) -> None:
+    path = kept_key(tmp_path)
     write_private(path, b"third", new=False)
     assert path.read_bytes() == b"third"
 
@@ -139,13 +143,7 @@ def test_where_files_cannot_have_second_names(
         raise OSError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refused)
-    path = tmp_path / "identity.key"
-    write_private(path, b"first")
-    with pytest.raises(FileExistsError):
-        write_private(path, b"second")
-    assert path.read_bytes() == b"first" and [one.name for one in tmp_path.iterdir()] == [
-        "identity.key"
-    ]
+    kept_key(tmp_path)
 
 
 def test_a_folder_above_that_cannot_be_read_is_no_obstacle(

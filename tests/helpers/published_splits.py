@@ -9,9 +9,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from paths import SHARED, absent
 
 from entrenous.core.errors import InputError
+from entrenous.data.dataset import dataset
 from entrenous.data.interactions import NO_TIME, Interactions
+from entrenous.data.load import load
 from entrenous.data.split.protocol import splits
 
 
@@ -109,3 +112,11 @@ def refused_split(match: str, data: Interactions, protocol: str) -> str:
         splits(protocol, data)
     assert "\n" not in str(wrong.value)
     return str(wrong.value)
+
+
+def present(name: str, monkeypatch: pytest.MonkeyPatch) -> Interactions:
+    """A real data set, with what was published of it."""
+    monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))
+    if not dataset(name).present():
+        absent(name)
+    return load(name, fetch=False)

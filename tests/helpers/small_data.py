@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 from paths import real
 
 from entrenous.data.interactions import Interactions, Vocabulary, build
+from entrenous.privacy.decoys import Mixed
 
 
 def interactions(
@@ -110,3 +112,9 @@ class Popular:
 
     def scores(self, users):
         return np.tile(self.row, (len(users), 1))
+
+
+def visited(rows: Mixed, d: int) -> tuple[Any, Any, Any]:
+    """The items of device d, which of them it rated, and their values in float64."""
+    part = slice(rows.ptr[d], rows.ptr[d + 1])
+    return rows.item[part], rows.rated[part], rows.value[part].astype(float)

@@ -3,34 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import pytest
+from read_files import pairs, put, refused, said
 
-from entrenous.core.errors import InputError
-from entrenous.data.interactions import Interactions
 from entrenous.data.load import load
-
-
-def put(folder: Path, name: str, content: str) -> Path:
-    path = folder / name
-    path.write_text(content)
-    return path
-
-
-def refused(path: Path, **options: Any) -> str:
-    with pytest.raises(InputError) as refusal:
-        load(path, **options)
-    return str(refusal.value)
-
-
-def pairs(data: Interactions) -> list[tuple[str, str]]:
-    items = data.items.ids[data.item]
-    return list(zip(data.users.ids[data.user].tolist(), items.tolist(), strict=True))
-
-
-def said(data: Interactions, words: str) -> bool:
-    return any(words in note for note in data.notes)
 
 
 def test_lists_of_items(tmp_path: Path) -> None:

@@ -10,14 +10,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from paths import SHARED, absent
-from published_splits import free, refused_split, write_ncf, write_rows
+from paths import SHARED
+from published_splits import free, present, refused_split, write_ncf, write_rows
 from small_data import interactions, rows_of
 
 from entrenous.core.keys import key
 from entrenous.data.dataset import dataset
 from entrenous.data.interactions import NO_TIME, Interactions
-from entrenous.data.load import load
 from entrenous.data.split.export import write
 from entrenous.data.split.leave_one_out import draw_candidates
 from entrenous.data.split.protocol import splits
@@ -253,13 +252,6 @@ def test_tables_without_their_columns_are_refused(folder: Path) -> None:
 
 
 # ---- the real files ------------------------------------------------------------------------------
-
-
-def present(name: str, monkeypatch: pytest.MonkeyPatch) -> Interactions:
-    monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))
-    if not dataset(name).present():
-        absent(name)
-    return load(name, fetch=False)
 
 
 def test_movielens_1m(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,14 +11,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from paths import SHARED, absent
-from published_splits import Part, free, refused_split, write_pepper
+from published_splits import Part, free, present, refused_split, write_pepper
 from small_data import interactions, random_data, rows_of
 
 from entrenous.core.errors import InputError
 from entrenous.data.dataset import dataset
 from entrenous.data.interactions import NO_TIME, Interactions
-from entrenous.data.load import load
 from entrenous.data.split.export import write
 from entrenous.data.split.protocol import splits
 from entrenous.data.split.types import Split
@@ -408,13 +406,6 @@ def test_a_catalogue_too_small_for_a_hundred_candidates_is_refused() -> None:
 
 
 # ---- the real files ------------------------------------------------------------------------------
-
-
-def present(name: str, monkeypatch: pytest.MonkeyPatch) -> Interactions:
-    monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))
-    if not dataset(name).present():
-        absent(name)
-    return load(name, fetch=False)
 
 
 def sizes(split: Split) -> list[int]:
