@@ -20,7 +20,6 @@ from entrenous.core.contract.own_rows import OwnRows
 from entrenous.core.contract.protocols import (
     Catalogue,
     arrays_of,
-    fields_in,
     joined_states,
     state_of,
 )
@@ -101,7 +100,6 @@ def test_they_come_back_from_arrays_and_from_a_worker() -> None:
     arrays = arrays_of(state)
     assert list(arrays) == ["p", "mine.ptr", "mine.item", "mine.row"]
     assert same(state_of(Own, arrays), state)
-    assert same(tuple(fields_in(arrays).values()), tuple(state))
     assert same(pickle.loads(pickle.dumps(some()[1:])), some()[1:])
     parts = [Own(state.p[d : d + 1], state.mine[d : d + 1]) for d in range(3)]
     assert same(joined_states(parts), state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 from entrenous_network.agreement.terms import TERMS, FederationTerms
 from entrenous_network.node.node_store import STORE, NodeStore
 
-from entrenous.core.contract.protocols import arrays_in, fields_in, joined, model_sha256
+from entrenous.core.contract.protocols import arrays_in, joined, model_sha256, state_of
 from entrenous.core.types import Array
 from entrenous.runs.store import read_arrays
 
@@ -26,6 +27,13 @@ class Gathered(NamedTuple):
         them.
         """
         return model_sha256(self.arrays)
+
+
+def fields_in(arrays: dict[str, Array]) -> dict[str, Any]:
+    """The fields of a state whose class nobody has."""
+    names = dict.fromkeys(name.partition(".")[0] for name in arrays)
+    fields: dict[str, Any] = state_of(namedtuple("Fields", names), arrays)._asdict()
+    return fields
 
 
 def gathered(folder: Path) -> Gathered:

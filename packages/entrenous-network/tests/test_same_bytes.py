@@ -23,10 +23,10 @@ from federation_links import (
     serving,
     simulated,
 )
+from gathered_model import fields_in
 from small_federations import same
 
 from entrenous.core.contract.declared import is_federated
-from entrenous.core.contract.protocols import fields_in
 from entrenous.federation.shard import Threads
 from entrenous.systems.named import algorithms
 

@@ -157,7 +157,6 @@ def scatter(
     *,
     reference: Series | None = None,
     joined: bool = False,
-    order: Sequence[str] = (),
 ) -> str:
     """Points of each series. reference: a paper's points, hollow.
 
@@ -173,7 +172,7 @@ def scatter(
             shapes += [mark(number, point, 1.2, hollow=True) for point in points[-1:]]
         return shapes
 
-    return _plotted(series, look, reference, order, drawn)
+    return _plotted(series, look, reference, (), drawn)
 
 
 def _plotted(

@@ -335,12 +335,6 @@ def state_of(kind: Any, arrays: Mapping[str, Array]) -> State:
     return kind(*(_field_of(name, arrays) for name in kind._fields))
 
 
-def fields_in(arrays: Mapping[str, Array]) -> dict[str, Any]:
-    """Returns the fields whose arrays are those of `arrays_in`."""
-    names = dict.fromkeys(name.partition(".")[0] for name in arrays)
-    return {name: _field_of(name, arrays) for name in names}
-
-
 def _field_of(name: str, arrays: Mapping[str, Array]) -> Any:
     if name + PTR in arrays:
         return OwnRows(arrays[name + PTR], arrays[name + ITEM], arrays[name + ROW])
