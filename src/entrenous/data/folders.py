@@ -6,7 +6,7 @@ values of a column.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from ..core.errors import InputError
 from .columns import assemble
-from .features import NEWS, U_ITEM, features
+from .features import NEWS, U_ITEM, ReadFeatures, features
 from .files import read_table
 from .home import find
 from .interactions import Interactions
@@ -260,6 +260,13 @@ def add_features(
     read = [f"{feature} = {columns[feature]}" if columns else feature for feature in added.columns]
     notes = [f"read {path}: {', '.join(read) or 'no title and no category'}"]
     notes += [f"{path.name}: {note}" for note in (*table.notes, *added.notes)]
+    return with_features(data, table, added, notes)
+
+
+def with_features(
+    data: Interactions, table: ColumnTable, added: ReadFeatures, notes: Iterable[str]
+) -> Interactions:
+    """Returns the data set with features of its items. added: as they were read from a table."""
     reading = data.reading.noted(*notes)
     reading = reading._replace(
         guesses=(*reading.guesses, *table.guesses), left_out=(*reading.left_out, *added.left_out)

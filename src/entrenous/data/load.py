@@ -18,7 +18,7 @@ from .dataset import datasets
 from .features import features as features_of
 from .files import formats, read_table
 from .filters import k_core, max_user_items
-from .folders import add_features, read_folder
+from .folders import add_features, read_folder, with_features
 from .frames import CallersFrame, FrameT, OtherRows, from_any, library_of
 from .interactions import Interactions, Vocabulary
 from .likes import keep_likes
@@ -210,15 +210,15 @@ def _check_path(text: str, known: list[str]) -> None:
 
 def _with_types(data: Interactions, table: ColumnTable) -> Interactions:
     """Returns the rows of a frame with ids that know whether they were whole numbers."""
-    typed = {}
+    typed: dict[str, Any] = {}
     for use in data.reading.columns:
         if use.role in ("user", "item"):
             kind = table.frame[use.name].dtype
-            names = getattr(data, f"{use.role}s")
+            whole = str(kind).lower()
             # NumPy lacks the integers of 128 bits.
-            if kind.is_integer() and str(kind).lower() in np.sctypeDict:
-                names = Vocabulary(names.ids, kind=use.role, whole=str(kind).lower())
-            typed[f"{use.role}s"] = names
+            if kind.is_integer() and whole in np.sctypeDict:
+                ids = getattr(data, f"{use.role}s").ids
+                typed[f"{use.role}s"] = Vocabulary(ids, kind=use.role, whole=whole)
     return replace(data, **typed)
 
 
@@ -253,7 +253,5 @@ def from_frame(
     if items is not None:
         table = from_any(items, f"{name} items")
         added = features_of(table, data.items, asked)
-        reading = data.reading.noted(*added.notes)
-        reading = reading._replace(left_out=(*reading.left_out, *added.left_out))
-        data = replace(data, reading=reading, features=added.columns)
+        data = with_features(data, table, added, added.notes)
     return _filtered(data, asked, part)

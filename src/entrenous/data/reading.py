@@ -97,16 +97,10 @@ class Reading(NamedTuple):
 
     def as_json(self) -> dict[str, object]:
         """Returns the report as plain values, for JSON; `parse` reads them."""
-        return {
-            "source": self.source,
-            "columns": [use._asdict() for use in self.columns],
-            "guesses": [guess._asdict() for guess in self.guesses],
-            "left_out": [entry._asdict() for entry in self.left_out],
-            "notes": list(self.notes),
-            "likes": self.likes,
-            "scaled": self.scaled,
-            "in_frame": self.in_frame,
-        }
+        plain = self._asdict()
+        for name in ("columns", "guesses", "left_out"):
+            plain[name] = [entry._asdict() for entry in plain[name]]
+        return {**plain, "notes": list(self.notes)}
 
     @classmethod
     def parse(cls, given: object) -> Reading:
@@ -115,9 +109,8 @@ class Reading(NamedTuple):
 
     @property
     def names(self) -> dict[str, str]:
-        """The names of a caller's columns by their roles, without a role of several columns."""
-        roles = [use.role for use in self.columns if self.in_frame]
-        return {use.role: use.name for use in self.columns if roles.count(use.role) == 1}
+        """The names of a caller's columns by their roles."""
+        return {use.role: use.name for use in self.columns if self.in_frame}
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -134,11 +127,7 @@ class Reading(NamedTuple):
     def _columns(self) -> list[str]:
         if not self.columns:
             return []
-        read = []
-        roles = dict.fromkeys(use.role for use in self.columns if use.role)
-        for role in roles:
-            names = [use.name for use in self.columns if use.role == role]
-            read.append(f"{role} = {' + '.join(names)}")
+        read = [f"{use.role} = {use.name}" for use in self.columns if use.role]
         lines = [f"read {self.source}: {', '.join(read)}"]
         others = [use.name for use in self.columns if not use.role]
         if others:
