@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from .kernels.generator import generator as generator
     from .kernels.generator import negatives as negatives
     from .runs.conformance import conform as conform
+    from .runs.train import Round as Round
 
 __version__ = "0.2.0"
 # The same names for the interpreter, which loads each when it is first used.
@@ -107,6 +108,7 @@ PLACES = {
     "evaluation.protocol": "evaluate",
     "kernels.generator": "generator negatives",
     "runs.conformance": "conform",
+    "runs.train": "Round",
 }
 # Names of neighbours, which may be absent.
 NEAR = {

@@ -149,13 +149,10 @@ def test_a_stored_run_keeps_the_type_of_ids_and_the_names_of_columns(tmp_path: A
 def test_the_caller_has_titles_and_another_columns_name_as_an_item() -> None:
     """A frame without titles came back with a column of empty texts."""
     named = PANDAS.rename(columns={"item": "title", "user": "who"})
-    titles = pd.DataFrame({"title": [3, 8], "name": ["Three", ""]})
     alone = entrenous.from_frame(named, user="who", item="title")
     lists = entrenous.Recommender("popular").fit(alone).recommend(100)
     assert list(lists.columns) == ["who", "rank", "title", "score"]
-    told = entrenous.from_frame(
-        PANDAS, items=titles.rename(columns={"title": "item", "name": "title"})
-    )
+    told = entrenous.from_frame(PANDAS, items={"item": [3, 8], "title": ["Three", ""]})
     of_item = entrenous.Recommender("popular").fit(told).candidates(100, seen="keep")
     assert of_item.set_index("item")["title"].loc[[3, 8, 9]].isna().tolist() == [False, True, True]
 

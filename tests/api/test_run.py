@@ -107,7 +107,6 @@ def test_recommendations_are_a_frame_of_external_ids(
     assert not set(data.items.ids[known]) & set(one["item"]) and one["score"].is_sorted(
         descending=True
     )
-    assert list(one.to_pandas().columns) == one.columns
     with pytest.raises(InputError, match="unknown user 'u399'"):
         made.recommend("u399")
     with pytest.raises(InputError, match=r"^n: got 0; expected a whole number from 1$"):
@@ -233,28 +232,18 @@ def test_a_split_and_a_metric_of_ones_own(data: Interactions) -> None:
 
 
 def test_each_round_is_told(data: Interactions) -> None:
-    told: list[tuple[int, bool]] = []
-    entrenous.run(
-        "fpl",
-        data,
-        every=2,
-        on_round=lambda number, metrics: told.append((number, "hr@10" in metrics)),
-        **SMALL,
+    """A logger got every step twice, of a first training and of the final one."""
+    told: list[entrenous.Round] = []
+    run = entrenous.run("fpl", data, every=2, on_round=told.append, **SMALL)
+    phases = ["fold0-select"] * 4 + ["fold0-final"] * 4
+    assert [(each.phase, each.round) for each in told] == list(
+        zip(phases, [1, 2, 3, 4] * 2, strict=True)
     )
-    looked = [(1, False), (2, True), (3, False), (4, True)]
-    assert told == [
-        *looked,
-        *((number, False) for number in range(1, 5)),
-    ]  # of a first training, then of the final one
+    looked = [each for each in told if "hr@10" in each.metrics]
+    assert [each[:2] for each in looked] == run.curve().select("phase", "round").rows()
     told.clear()
-    asked = {"refit": False, "every": 2, **SMALL}
-    entrenous.run(
-        "fpl",
-        data,
-        on_round=lambda number, metrics: told.append((number, "hr@10" in metrics)),
-        **asked,
-    )
-    assert told == looked
+    run = entrenous.run("fpl", data, every=2, refit=False, on_round=told.append, **SMALL)
+    assert {each.phase for each in told} == set(run.curve()["phase"]) == {"fold0-final"}
 
 
 def test_progress_is_shown_where_it_is_asked_for(

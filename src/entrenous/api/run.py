@@ -500,9 +500,8 @@ class RunKeywords(RunOptions, TrainingOptions, Generic[FrameT]):
     = all of `entrenous.metrics()` at 5, 10 and 20. The caller's own besides: {name: metric}, or
     functions (ranking, n) -> one value a query."""
     on_round: OnRound | None = None
-    """Called after each round of training as on_round(round, metrics), with the metrics of a look
-    at validation, else {}; of a first training too, which finds the best round on validation rows
-    that the final model trains on."""
+    """Called after each round of training with an `entrenous.Round`: its phase, its number, and
+    the metrics of a look at validation, if there was one."""
     progress: ProgressAsked = None
     """True, False, or a function (done, total, what); None = on a terminal and in a notebook."""
 

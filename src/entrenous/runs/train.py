@@ -50,7 +50,20 @@ from .recommenders import (
 )
 from .wanted import AS_USUAL, Wanted
 
-OnRound: TypeAlias = Callable[[int, dict[str, float]], None]
+
+class Round(NamedTuple):
+    """A round of training that has ended."""
+
+    phase: str
+    """The training, as in `Run.curve()`: `fold0-select` finds the best round on validation rows,
+    `fold0-final` is that of the final model."""
+    round: int
+    """Its number in this training, from 1."""
+    metrics: dict[str, float]
+    """Those of a look at validation after it, else {}."""
+
+
+OnRound: TypeAlias = Callable[[Round], None]
 # Takes one line for the person who started a run.
 Say: TypeAlias = Callable[[str], None]
 # A line for each look at validation.
@@ -85,7 +98,7 @@ class Watch:
     metrics: Wanted = AS_USUAL
     """The metrics of the evaluation."""
     on_round: OnRound | None = None
-    """Called after each round, with the metrics of a look at validation if there was one."""
+    """Called after each round."""
 
 
 @final
@@ -391,7 +404,7 @@ def _report(on_round: OnRound, phase: Phase, now: Standing) -> bool:
     looks = phase.looks
     if looks and looks[-1]["round"] == now.round:
         metrics = looks[-1]["validation"]
-    on_round(now.round, metrics)
+    on_round(Round(phase.name, now.round, metrics))
     return False
 
 

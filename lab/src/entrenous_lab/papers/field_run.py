@@ -23,6 +23,7 @@ from entrenous.runs.options import Negatives
 from entrenous.runs.pipeline import RunRequest, RunResult, carry_out
 from entrenous.runs.plan import algorithm_of
 from entrenous.runs.recommenders import federated
+from entrenous.runs.train import Round
 
 from ..search.before import chosen_before
 from .remember import trained_once
@@ -172,7 +173,7 @@ def _trained(asked: RunRequest) -> FieldPoint:
     """Trains and evaluates. A training that diverges has no figures."""
     clock: list[float] = []
 
-    def tick(number: int, metrics: dict[str, float]) -> None:
+    def tick(told: Round) -> None:
         clock.append(time.thread_time())
 
     try:
@@ -189,7 +190,7 @@ def _trained(asked: RunRequest) -> FieldPoint:
     return FieldPoint({**metrics, **_spent(run, clock)}, per_user, len(clock))
 
 
-def _timed(asked: RunRequest, tick: Callable[[int, dict[str, float]], None]) -> RunRequest:
+def _timed(asked: RunRequest, tick: Callable[[Round], None]) -> RunRequest:
     return RunRequest(**{**vars(asked), "on_round": tick})
 
 
