@@ -186,14 +186,16 @@ def compared(
 
 def _seeds(asked: int | Sequence[int]) -> list[int]:
     """The seeds by their number or by name. Raises InputError for none, and for one twice."""
-    if not isinstance(asked, Sequence):
+    if isinstance(asked, int):
         at_least("--seeds", asked, 1)
         return list(range(asked))
-    for seed in asked:
+    # A list, a tuple, or an array of NumPy; anything else is one seed that is none.
+    seeds: list[int] = np.atleast_1d(asked).tolist()
+    for seed in seeds:
         at_least("seeds", seed, 0)
-    if not asked or len({*asked}) < len(asked):
-        raise InputError("seeds", f"got {list(asked)}", expected="one or more seeds, each once")
-    return list(asked)
+    if not seeds or len({*seeds}) < len(seeds):
+        raise InputError("seeds", f"got {seeds}", expected="one or more seeds, each once")
+    return seeds
 
 
 def _asked_of(run: Run[Any], wanted: Wanted) -> Run[Any]:

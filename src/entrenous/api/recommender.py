@@ -148,8 +148,7 @@ class Recommender(Served[FrameT]):
         fitted = open(path, algorithm=algorithm, todays_code=todays_code)
         kept: Any = fitted.manifest
         plan = {name: kept[name] for name in ("seed", "settings", "profile", "protect")}
-        made = cls(algorithm or kept["algorithm"], rounds=kept["rounds_asked"], **plan)
-        return made._by(fitted)
+        return cls(algorithm or kept["algorithm"], rounds=kept["rounds_asked"], **plan)._by(fitted)
 
 
 def split(

@@ -420,8 +420,9 @@ class Run(Served[FrameT]):
         """The contents of the files that `trec` writes, by name. Raises InputError as `trec`
         does.
         """
-        seed = self.manifest["seed"]
-        return trec_files(self.recommender, self.split, n=n, label=self.name, seed=seed)
+        return trec_files(
+            self.recommender, self.split, n=n, label=self.name, seed=self.manifest["seed"]
+        )
 
     def report(self, path: str | Path, *, user: str | SupportsIndex | None = None) -> Path:
         """Write the report of the run, one HTML file that needs no network, and return its path.
