@@ -31,7 +31,7 @@ INSIDE = [
     f"{group} {name}" for group in GROUPS for name in sorted(APP[group]) if not name.startswith("-")
 ]
 OPTION = re.compile(
-    r"^│ \*? *(?P<names>(?:[A-Z]+|--[a-z-]+)(?: --[a-z-]+)*)(?: [A-Z]+(?:\.\.\.)?)* "
+    r"^│ \*? *(?P<names>(?:[A-Z]+|--[a-z-]+)(?: --[a-z-]+)*)(?: [A-Z]+(?:\|[A-Z]+)?(?:\.\.\.)?)* "
     r" +(?P<text>\S.*?) *│$",
     re.MULTILINE,
 )

@@ -43,11 +43,10 @@ def suggested(said: str) -> list[str]:
     "start",
     [RUN, ["data", "check"], ["data", "info"], ["split", "--out", "parts", "--protocol", "loo-20"]],
 )
-def test_a_delimiter_is_suggested_in_a_way_that_works(start: list[str], command: Command) -> None:
+def test_a_delimiter_of_a_csv_is_found_and_said(start: list[str], command: Command) -> None:
     Path("shop.csv").write_text(shop("user_id;item_id;rating;timestamp", ";"))
-    said = command(*start, "shop.csv").error
-    assert suggested(said) == ["--load", "delimiter=;"]
-    assert command(*start, "shop.csv", *suggested(said)).code == 0
+    assert command(*start, "shop.csv").code == 0
+    assert "delimiter" in command("data", "check", "shop.csv").out
 
 
 def test_a_column_that_looks_like_times_is_named(command: Command) -> None:
