@@ -309,7 +309,7 @@ def links_to(
         (_as_another(shop="5e" * 32), "or is a shop's"),
         (_as_another(first=0, last=1), "for several users"),
         (_as_another(first=0, last=0), "the log of members has no"),
-        (lambda parts: parts.update({MEMBER: "{}"}), "format undefined; expected 8"),
+        (lambda parts: parts.update({MEMBER: "{}"}), "format undefined; expected 9"),
         (lambda parts: parts.update({"items.jsonl": ""}), "sent what is no invitation"),
         (lambda parts: parts.pop(MEMBER), "this is no invitation (SyntaxError)"),
     ]
