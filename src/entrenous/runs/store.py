@@ -212,9 +212,11 @@ def write_run(
 
 
 def sha256_of(split: Split) -> str:
-    """The identity of the rows that a final model trains on, and of those that test it."""
+    """The identity of the rows that a final model trains on, of those that test it, and of the
+    scale of ratings, by which predictions are clipped.
+    """
     both = split.final_train.sha256() + split.test.rows.sha256()
-    return hashlib.sha256(both.encode()).hexdigest()
+    return hashlib.sha256(f"{both} {split.train.scale}".encode()).hexdigest()
 
 
 def write_trace(folder: Path, trace: Sequence[Mapping[str, Any]]) -> None:

@@ -220,6 +220,11 @@ def exported(tmp_path):
             lambda text: json.dumps({**json.loads(text), "whole": ["evil", ""]}),
             "split.json: does not describe a split",
         ),
+        (
+            "split.json",
+            lambda text: json.dumps({**json.loads(text), "scale": [float("nan"), 5]}),
+            "split.json: does not describe a split",
+        ),
     ],
 )
 def test_a_spoiled_export_is_refused_with_its_place(file, change, said, tmp_path):

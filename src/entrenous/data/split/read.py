@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import TypeAdapter
+from pydantic import FiniteFloat, TypeAdapter
 
 from ...core.cells import ESCAPED
 from ...core.errors import InputError
@@ -154,7 +154,7 @@ class AboutSplit(NamedTuple):
     """The report of its reading."""
     whole: tuple[Whole, Whole] = ("", "")
     """The types of ids of users and items that were whole numbers."""
-    scale: tuple[float, float] | None = None
+    scale: tuple[FiniteFloat, FiniteFloat] | None = None
     """The lowest and highest possible rating, where it is known."""
 
 
