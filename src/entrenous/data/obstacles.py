@@ -39,8 +39,7 @@ def check(name_or_path: str, given: Mapping[str, str]) -> Interactions:
             remedy = "".join(missed)
         else:
             return data
-        # What is said stays, so that this ends.
-        # Options in the order in which they were met.
+        # What is said stays, so that this ends, and in the order in which it was met.
         more = {**said, **_options_of(remedy), **said}
         if more == said:
             break
